@@ -1,0 +1,50 @@
+// An adapter as read from its files: for each site the tensors by role and the parameters, all accounted for, nothing staged yet.
+#ifndef VENEER_CORE_ADAPTER_ADAPTER_H_
+#define VENEER_CORE_ADAPTER_ADAPTER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/model/base.h"
+#include "core/plugin/catalog.h"
+#include "core/plugin/overlay.h"
+
+namespace veneer {
+
+struct AdapterSite {
+  std::string site;       // Hugging Face id, known to the base
+  OverlaySource source;   // checked by CheckSource
+  std::uint64_t rank = 0; // 0 for kinds without one
+  std::optional<double> scale;  // the computed scale, for reports
+};
+
+struct Adapter {
+  std::string kind;                   // kind id that claimed it
+  std::string format;                 // "safetensors"
+  std::vector<AdapterSite> sites;     // sorted by site id
+  OverlaySource shared;               // artifact-scoped
+  std::uint64_t rank = 0;             // largest
+  std::vector<std::string> notes;     // what was ignored and why, warnings (another base named, all deltas zero)
+  FileBytes weights, config;          // private copies; the tensor views point into `weights`
+};
+
+// The files of an adapter, as they lie in a directory of the user or in the store.
+struct AdapterFiles {
+  FileBytes weights;
+  std::optional<FileBytes> config;    // adapter_config.json
+};
+// `path`: a PEFT directory, or a single adapter file. Refuses pickles (`adapter_model.bin`) by name, E401.
+Result<AdapterFiles> OpenAdapterFiles(const std::filesystem::path& path);
+
+// Reads and checks everything against the base's sites and the catalogue's declarations; runs no plugin code.
+// `kind`: the kind to use when the files do not decide (empty: they must). Codes: E401, E404, E405, E406, E411, E415, E418, E419, E420 …
+Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, std::string_view kind = {});
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_ADAPTER_ADAPTER_H_

@@ -1,0 +1,159 @@
+#include "core/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace veneer {
+namespace {
+
+Result<struct stat> StatRegular(int fd, const std::string& name) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0) return Fail(IoError(errno, name, "stat"));
+  if (!S_ISREG(info.st_mode)) return Fail(Code::BLOB_NOT_REGULAR, name, "is not a regular file; give the path of a plain file");
+  return info;
+}
+
+Result<const std::byte*> MapReadOnly(int fd, std::size_t size, const std::string& name) {
+  void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return Fail(IoError(errno, name, "map"));
+  return static_cast<const std::byte*>(data);
+}
+
+}  // namespace
+
+Error IoError(int errno_value, std::string at, std::string_view action) {
+  const std::string text = std::generic_category().message(errno_value);
+  switch (errno_value) {
+    case ENOSPC:
+    case EDQUOT:
+      return {Code::DISK_FULL, std::move(at), fmt::format("cannot {}: {}; free space or run `veneer gc`", action, text)};
+    case EMFILE:
+    case ENFILE:
+      return {Code::FD_LIMIT, std::move(at), fmt::format("cannot {}: {}; raise `ulimit -n`", action, text)};
+    case ENOMEM:
+      return {Code::OUT_OF_MEMORY, std::move(at), fmt::format("cannot {}: {}", action, text)};
+    default:
+      return {Code::IO, std::move(at), fmt::format("cannot {}: {}", action, text)};
+  }
+}
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) close(fd_);
+}
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+FileBytes::~FileBytes() {
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+FileBytes::FileBytes(FileBytes&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      fd_(std::move(other.fd_)),
+      name_(std::move(other.name_)) {}
+
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(fd_, other.fd_);
+  std::swap(name_, other.name_);
+  return *this;
+}
+
+Result<UniqueFd> OpenRegular(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) {
+    if (errno == ENOENT || errno == ENOTDIR) return Fail(Code::BLOB_MISSING, name, "no such file; check the path");
+    return Fail(IoError(errno, name, "open"));
+  }
+  VENEER_TRY(StatRegular(fd.get(), name));
+  return fd;
+}
+
+Result<FileBytes> FileBytes::Map(const std::filesystem::path& path) {
+  VENEER_ASSIGN(UniqueFd fd, OpenRegular(path));
+  return MapFd(std::move(fd), path.string());
+}
+
+Result<FileBytes> FileBytes::MapFd(UniqueFd fd, std::string name) {
+  VENEER_ASSIGN(const struct stat info, StatRegular(fd.get(), name));
+  if (info.st_size == 0) return Fail(Code::HEADER_CORRUPT, name, "the file is empty");
+  FileBytes file;
+  file.size_ = static_cast<std::size_t>(info.st_size);
+  VENEER_ASSIGN(file.data_, MapReadOnly(fd.get(), file.size_, name));
+  file.fd_ = std::move(fd);
+  file.name_ = std::move(name);
+  return file;
+}
+
+Result<FileBytes> FileBytes::Copy(const std::filesystem::path& path, std::uint64_t limit) {
+  VENEER_ASSIGN(const UniqueFd fd, OpenRegular(path));
+  return CopyFd(fd, path.string(), limit);
+}
+
+Result<FileBytes> FileBytes::CopyFd(const UniqueFd& fd, std::string name, std::uint64_t limit) {
+  VENEER_ASSIGN(const struct stat info, StatRegular(fd.get(), name));
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > limit) return Fail(Code::INPUT_TOO_LARGE, name, fmt::format("{} bytes, allowed {}", size, limit));
+  if (size == 0) return Fail(Code::HEADER_CORRUPT, name, "the file is empty");
+  UniqueFd copy(memfd_create("veneer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!copy.valid()) return Fail(IoError(errno, name, "create a private copy"));
+  if (ftruncate(copy.get(), info.st_size) != 0) return Fail(IoError(errno, name, "size a private copy"));
+  std::uint64_t done = 0;
+  std::byte buffer[1 << 16];
+  while (done < size) {
+    const ssize_t got = pread(fd.get(), buffer, sizeof buffer, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Fail(IoError(errno, name, "read"));
+    if (got == 0) return Fail(Code::BLOB_CHANGED, name, "the file became shorter while it was read; try again");
+    const auto part = std::min(static_cast<std::uint64_t>(got), size - done);
+    for (std::uint64_t written = 0; written < part;) {
+      const ssize_t put = pwrite(copy.get(), buffer + written, part - written, static_cast<off_t>(done + written));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return Fail(IoError(errno, name, "write a private copy"));
+      written += static_cast<std::uint64_t>(put);
+    }
+    done += part;
+  }
+  if (fcntl(copy.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return Fail(IoError(errno, name, "seal a private copy"));
+  FileBytes file;
+  file.size_ = size;
+  VENEER_ASSIGN(file.data_, MapReadOnly(copy.get(), file.size_, name));
+  file.fd_ = std::move(copy);
+  file.name_ = std::move(name);
+  return file;
+}
+
+Result<std::string> ReadText(const std::filesystem::path& path, std::uint64_t limit) {
+  VENEER_ASSIGN(const UniqueFd fd, OpenRegular(path));
+  const std::string name = path.string();
+  std::string text;
+  char buffer[1 << 14];
+  for (;;) {
+    const ssize_t got = read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Fail(IoError(errno, name, "read"));
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > limit) return Fail(Code::INPUT_TOO_LARGE, name, fmt::format("more than {} bytes", limit));
+  }
+}
+
+}  // namespace veneer

@@ -1,0 +1,73 @@
+// Files as values: a descriptor that closes itself, a read-only mapping, and a sealed private copy.
+#ifndef VENEER_CORE_BASE_FILE_H_
+#define VENEER_CORE_BASE_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace veneer {
+
+// Owns a descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd();
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+// Bytes that stay valid and unmoved as long as this object lives. Movable, not copyable.
+class FileBytes {
+ public:
+  FileBytes() = default;
+  ~FileBytes();
+  FileBytes(FileBytes&&) noexcept;
+  FileBytes& operator=(FileBytes&&) noexcept;
+
+  // Maps the whole regular file read-only (the base: never copied, never written). E603 when it cannot be opened, E304 when
+  // it is no regular file, E402 when it is empty. The descriptor stays open: hash through it what you map.
+  static Result<FileBytes> Map(const std::filesystem::path& path);
+  static Result<FileBytes> MapFd(UniqueFd fd, std::string name);
+
+  // Copies the file into a sealed memfd and maps that (adapters, cards, configuration): nobody can change or truncate it
+  // afterwards. E101 when it is larger than `limit` bytes.
+  static Result<FileBytes> Copy(const std::filesystem::path& path, std::uint64_t limit);
+  static Result<FileBytes> CopyFd(const UniqueFd& fd, std::string name, std::uint64_t limit);
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+  [[nodiscard]] const std::string& name() const { return name_; }  // path, for messages
+  [[nodiscard]] const UniqueFd& fd() const { return fd_; }         // of the mapped file or memfd
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  UniqueFd fd_;
+  std::string name_;
+};
+
+// Opens a regular file for reading without following a final symlink and without blocking on FIFOs. E301 when it does not
+// exist, E304 when it is not a regular file, else E603.
+Result<UniqueFd> OpenRegular(const std::filesystem::path& path);
+
+// Whole file as text, at most `limit` bytes (E101 above).
+Result<std::string> ReadText(const std::filesystem::path& path, std::uint64_t limit);
+
+// Turns errno into the code for it: ENOSPC 502, EMFILE/ENFILE 503, ENOMEM 504, else 603.
+Error IoError(int errno_value, std::string at, std::string_view action);
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_BASE_FILE_H_

@@ -1,0 +1,56 @@
+// A staged composition: the immutable thing that is decoded over. Base plus, for each site, its ordered overlays and the
+// constants composed from them. Only StageComposition makes one.
+#ifndef VENEER_CORE_COMPOSE_STAGED_COMPOSITION_H_
+#define VENEER_CORE_COMPOSE_STAGED_COMPOSITION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/digest.h"
+#include "core/manifest/composition.h"
+#include "core/model/base.h"
+#include "core/plugin/overlay.h"
+
+namespace veneer {
+
+enum class ComputeMode { kExact, kFast };
+
+// Tokens that one hot call of an overlay gets at most; the canonical token block of prefill.
+inline constexpr std::uint32_t kTokenBlock = 32;
+
+struct StagedSite {
+  std::vector<const OverlayBinding*> overlays;  // manifest order; empty for an unedited site
+  std::vector<float> bias;                      // LINEAR: composed b_k in lane order; empty when the site ends without a bias
+  std::vector<float> vector;                    // VECTOR sites: the composed values
+};
+
+class StagedComposition {
+ public:
+  [[nodiscard]] const Base& base() const { return *base_; }
+  [[nodiscard]] const std::shared_ptr<const Base>& shared_base() const { return base_; }
+  [[nodiscard]] const Digest& id() const { return id_; }
+  [[nodiscard]] const Composition& composition() const { return composition_; }
+  [[nodiscard]] ComputeMode mode() const { return mode_; }
+  [[nodiscard]] const StagedSite& at(const Site& site) const { return sites_[site.index]; }
+  [[nodiscard]] std::uint64_t overlay_bytes() const { return budget_->used(); }  // bytes the overlays hold
+  // E417 naming plugin and site when a hot call has failed; decoding results since then are not to be used.
+  [[nodiscard]] Status CheckHealthy() const;
+
+ private:
+  friend class Stager;
+  StagedComposition() = default;
+  std::shared_ptr<const Base> base_;
+  Composition composition_;
+  Digest id_;
+  ComputeMode mode_ = ComputeMode::kFast;
+  std::unique_ptr<MemoryBudget> budget_;
+  std::vector<std::unique_ptr<OverlayArtifact>> artifacts_;  // destroyed after the bindings
+  std::vector<std::unique_ptr<OverlayBinding>> bindings_;
+  std::vector<StagedSite> sites_;                            // by Site::index
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_COMPOSE_STAGED_COMPOSITION_H_

@@ -1,0 +1,69 @@
+// A base: a quantized language model, mapped read-only, understood and never written.
+#ifndef VENEER_CORE_MODEL_BASE_H_
+#define VENEER_CORE_MODEL_BASE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/model/site.h"
+
+namespace veneer {
+
+// Hyperparameters of the architecture, ranges checked.
+struct ModelConfig {
+  std::string arch;                     // "llama"
+  std::uint32_t n_layers = 0, hidden = 0, ffn = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, vocab = 0;
+  std::uint32_t context_length = 0;
+  float rms_epsilon = 0;
+  float rope_base = 10000;              // theta_i = pos * rope_base^(-2i/head_dim)
+  float rope_frequency_scale = 1;       // 1/factor of linear scaling
+  std::vector<float> rope_factors;      // rope_freqs: theta_i / rope_factors[i]; empty when absent. [head_dim / 2]
+  bool tied_head = false;
+};
+
+// dtype/scheme/block_size as DESIGN 7 defines them for the manifest.
+struct Quantization {
+  std::string dtype;    // "q4_0": the type that holds most elements of the 2-D tensors (ties: lower ggml id)
+  std::string scheme;   // symmetric | affine | k | codebook | none
+  std::uint64_t block_size = 1;
+  bool operator==(const Quantization&) const = default;
+};
+
+// Identity of the tokenizer inside a GGUF: the raw bytes of all `tokenizer.*` key-value records, sorted by key.
+struct TokenizerBlob {
+  std::string id;       // "gguf-<model>-<pre>"; without a pre: "gguf-<model>"
+  std::string bytes;
+};
+
+class Base {
+ public:
+  // E401 what this version does not read (by name, with the remedy), E402/E403 corrupt, E410 endianness.
+  static Result<std::shared_ptr<const Base>> OpenGguf(FileBytes file);
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] const SiteTable& sites() const { return sites_; }
+  [[nodiscard]] const Quantization& quantization() const { return quantization_; }
+  [[nodiscard]] const TokenizerBlob& tokenizer() const { return tokenizer_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return file_.bytes(); }  // the mapped file
+  [[nodiscard]] const FileBytes& file() const { return file_; }
+  [[nodiscard]] std::string_view format() const { return "gguf"; }
+  // Bytes of memory the base's own structures take beside the mapping.
+  [[nodiscard]] std::uint64_t overhead_bytes() const;
+
+ private:
+  Base(FileBytes file, ModelConfig config, std::vector<Site> sites, Quantization quantization, TokenizerBlob tokenizer);
+  FileBytes file_;
+  ModelConfig config_;
+  SiteTable sites_;
+  Quantization quantization_;
+  TokenizerBlob tokenizer_;
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_MODEL_BASE_H_

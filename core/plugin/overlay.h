@@ -1,0 +1,130 @@
+// The host's side of one overlay: generic checks before plugin code runs, then artifact and bindings with their lifetimes.
+#ifndef VENEER_CORE_PLUGIN_OVERLAY_H_
+#define VENEER_CORE_PLUGIN_OVERLAY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/format/tensor_file.h"
+#include "core/plugin/kind_decl.h"
+
+namespace veneer {
+
+struct ParamValue {  // typed by VNR_PARAM_*
+  std::string path;  // "/scale"
+  std::uint32_t type = VNR_PARAM_NUMBER;
+  std::int64_t i = 0;
+  double d = 0;
+  std::string s;
+};
+struct RoleTensor {
+  std::string role;
+  TensorView tensor;
+};
+struct OverlaySource {  // what open() or bind() gets
+  std::vector<RoleTensor> tensors;
+  std::vector<ParamValue> params;
+};
+
+// The site as the plugin sees it (plain values, so this folder does not include the model).
+struct SiteFacts {
+  std::string id;
+  std::uint32_t index = 0, shape_class = VNR_SITE_LINEAR, flags = 0;
+  std::uint64_t out = 0, in = 0;
+  std::uint32_t layer = UINT32_MAX, storage_group = 0, base_dtype = VNR_F32;
+};
+
+// Everything the host can know without the plugin: class served (E404), roles known, present and not doubled (E419), dtype in the mask
+// (E401), shapes against IN/OUT/symbols (E404, both shapes named), byte counts, finite values (E411), parameters against the schema
+// (E213). `shared` are the artifact-scoped tensors. `at` starts the place in messages.
+Status CheckSource(const KindDecl& kind, const SiteFacts& site, const OverlaySource& source, const OverlaySource& shared, std::string_view at);
+
+// Value of a symbolic dimension ('r') in a checked source; 0 when no role has it.
+std::uint64_t SymbolValue(const KindDecl& kind, const OverlaySource& source, char symbol);
+
+// Counts bytes handed to plugins against a limit; one per composition, shared by its artifacts.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(std::uint64_t limit) : limit_(limit) {}
+  [[nodiscard]] bool Take(std::uint64_t bytes);
+  void Give(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+  std::uint64_t limit_;
+  std::atomic<std::uint64_t> used_{0};
+};
+
+// Runs body(0) … body(n - 1), possibly in parallel; returns when all are done.
+using ParallelFor = std::function<void(std::uint32_t n, const std::function<void(std::uint32_t)>& body)>;
+
+class OverlayBinding;
+
+class OverlayArtifact {
+ public:
+  // `label` ("adapter bard (lora)") starts every message. `kind` and `declaration` outlive the artifact; `budget` too.
+  static Result<std::unique_ptr<OverlayArtifact>> Open(const vnr_kind& kind, const KindDecl& declaration, std::string label,
+                                                       const OverlaySource& shared, MemoryBudget& budget, ParallelFor parallel_for);
+  ~OverlayArtifact();
+  OverlayArtifact(const OverlayArtifact&) = delete;
+  OverlayArtifact& operator=(const OverlayArtifact&) = delete;
+
+  // Checks the source, then binds. The binding must be destroyed before the artifact.
+  Result<std::unique_ptr<OverlayBinding>> Bind(const SiteFacts& site, const OverlaySource& source);
+
+ private:
+  friend class OverlayBinding;
+  struct State;
+  explicit OverlayArtifact(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Reads rows [row, row + n) of the predecessor W_{j-1} into dst with row stride ld.
+using RowReader = std::function<void(std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld)>;
+
+class OverlayBinding {
+ public:
+  ~OverlayBinding();
+  OverlayBinding(const OverlayBinding&) = delete;
+  OverlayBinding& operator=(const OverlayBinding&) = delete;
+
+  Result<vnr_cost> Estimate(const vnr_limits& limits) const;
+  Status Stage(const vnr_limits& limits, const RowReader& predecessor);  // once; afterwards program() is fixed
+  [[nodiscard]] const vnr_program& program() const { return program_; }
+  [[nodiscard]] const SiteFacts& site() const { return site_; }
+
+  Status WeightRows(std::uint64_t row, std::uint64_t n, float* w, std::uint64_t ld) const;  // edits W_{j-1} rows into W_j rows
+  Status Bias(float* bias, std::uint64_t n) const;
+  [[nodiscard]] Result<std::string> Describe() const;  // JSON
+
+  // Hot calls. A non-zero code marks the binding as faulted (E417 from then on).
+  void Transform(const vnr_io& io, std::uint32_t unit0, std::uint32_t unit1) const {
+    if (kind_->transform(binding_, &io, unit0, unit1) != VNR_OK) faulted_.store(true, std::memory_order_relaxed);
+  }
+  void Prepare(const vnr_io& io, std::uint32_t unit0, std::uint32_t unit1) const {
+    if (kind_->prepare(binding_, &io, unit0, unit1) != VNR_OK) faulted_.store(true, std::memory_order_relaxed);
+  }
+  void Apply(const vnr_io& io, std::uint64_t lane0, std::uint64_t lane1) const {
+    if (kind_->apply(binding_, &io, lane0, lane1) != VNR_OK) faulted_.store(true, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool faulted() const { return faulted_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class OverlayArtifact;
+  OverlayBinding(OverlayArtifact::State& artifact, const vnr_kind& kind, SiteFacts site);
+  OverlayArtifact::State* artifact_;
+  const vnr_kind* kind_;
+  SiteFacts site_;
+  vnr_binding* binding_ = nullptr;
+  vnr_program program_{};
+  mutable std::atomic<bool> faulted_{false};
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_PLUGIN_OVERLAY_H_

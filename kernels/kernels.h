@@ -1,0 +1,91 @@
+// The compute kernels behind one table of plain function pointers per instruction set. Scalar is the reference; every other
+// table gives the same results under the rules written at each member. Kernels know nothing of models, files or overlays.
+//
+// Conventions: row-major; `rows[r]` points at the stored bytes of one weight row of `cols` elements (cols is a multiple of the
+// type's block); strides count elements; tensors and outputs do not overlap; all pointers to f32 may be unaligned. No kernel
+// allocates, locks or calls the operating system. Every (row, token) result has one order of operations, which does not
+// depend on n_rows, tokens, strides or alignment.
+#ifndef VENEER_KERNELS_KERNELS_H_
+#define VENEER_KERNELS_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "veneer/abi.h"
+
+namespace veneer::kernels {
+
+inline constexpr std::uint32_t kTypes = 32;          // size of the per-type arrays, indexed by VNR_F32 ... VNR_INT8_ROW
+inline constexpr std::uint64_t kActivationBlock = 32;
+
+// Activations of `fast` mode: blocks of 32 int8 with one f32 scale, x[i] ~ d[i / 32] * q[i]; sum[b] = sum of q over block b.
+// cols is padded to a multiple of 32 with zeros. Token t begins at q + t * q_stride, d + t * block_stride, sum + t * block_stride.
+struct QuantizedActivations {
+  const std::int8_t* q;
+  const float* d;
+  const std::int32_t* sum;
+  std::uint64_t q_stride, block_stride;
+};
+
+struct Table {
+  const char* isa;  // "scalar", "avx2"
+
+  // dst[i] = value of element i, f32, n a multiple of the block. Bit-equal across ISAs.
+  using Dequantize = void (*)(const void* src, float* dst, std::uint64_t n);
+  Dequantize dequantize[kTypes];
+
+  // y[t * y_stride + r] = sum_i W[r, i] * x[t * x_stride + i]; exact mode. Weights are dequantized in registers to the very values
+  // of `dequantize`; the sum runs over 32 interleaved f32 lanes with fused multiply-adds, element i in lane i mod 32, then a fixed
+  // tree. Bit-equal across ISAs.
+  using DotRows = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
+                           std::uint32_t tokens, float* y, std::uint64_t y_stride);
+  DotRows dot_rows[kTypes];
+
+  // The same product from quantized activations; fast mode. Integers inside a block, one f32 multiply-add per block in order.
+  // nullptr for types that fast mode multiplies with f32 activations (F32, F16, BF16).
+  using DotRowsQ8 = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const QuantizedActivations& x,
+                             std::uint32_t tokens, float* y, std::uint64_t y_stride);
+  DotRowsQ8 dot_rows_q8[kTypes];
+
+  // One token: q [round_up(n, 32)], d and sum [round_up(n, 32) / 32].
+  void (*quantize_activations)(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);
+
+  // sum_i a[i] * b[i] in the order of dot_rows.
+  float (*dot)(const float* a, const float* b, std::uint64_t n);
+  float (*dot_f16)(const float* a, const std::uint16_t* b, std::uint64_t n);             // b: IEEE half
+  void (*axpy)(float scale, const float* x, float* y, std::uint64_t n);                  // y += scale * x, one FMA each
+  void (*axpy_f16)(float scale, const std::uint16_t* x, float* y, std::uint64_t n);
+  void (*mul)(const float* a, const float* b, float* out, std::uint64_t n);              // out may be a
+  void (*add)(const float* a, float* y, std::uint64_t n);                                // y += a
+  void (*to_f16)(const float* x, std::uint16_t* out, std::uint64_t n);                   // round to nearest even
+  void (*rms_norm)(const float* x, const float* weight, float epsilon, std::uint64_t n, float* out);
+  void (*silu_mul)(const float* gate, const float* up, float* out, std::uint64_t n);     // out = gate / (1 + exp(-gate)) * up
+  void (*softmax)(float* x, std::uint64_t n);                                            // in place, max subtracted
+  // Rotate-half RoPE in Hugging Face order on one head: pairs (i, i + head_dim/2); cos and sin [head_dim / 2].
+  void (*rope)(float* head, const float* cos, const float* sin, std::uint64_t head_dim);
+};
+
+// Tables this CPU can run, best first; the last is always "scalar".
+struct TableList {
+  const Table* const* tables;
+  std::size_t count;
+};
+TableList Runnable();
+
+// The best runnable table, or the one that the environment variable VENEER_FORCE_ISA names. nullptr when that name is unknown or not
+// runnable here: the caller reports it.
+const Table* Select();
+
+// Exact IEEE conversions, for code outside hot loops.
+float HalfToFloat(std::uint16_t half);
+std::uint16_t FloatToHalf(float value);
+inline float Bf16ToFloat(std::uint16_t value) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(value) << 16;
+  float result;
+  __builtin_memcpy(&result, &bits, sizeof result);
+  return result;
+}
+
+}  // namespace veneer::kernels
+
+#endif  // VENEER_KERNELS_KERNELS_H_
