@@ -1,0 +1,43 @@
+// Where the files of a composition come from: the store, or paths of the user. Whoever opens a file also proves its digest.
+#ifndef VENEER_CORE_COMPOSE_ARTIFACT_SOURCE_H_
+#define VENEER_CORE_COMPOSE_ARTIFACT_SOURCE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "core/adapter/adapter.h"
+#include "core/base/digest.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/manifest/manifest.h"
+
+namespace veneer {
+
+// Called while long files are hashed; `done` of `total` bytes.
+using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+// An adapter's files with the digests of the very bytes that were opened.
+struct AdapterBlobs {
+  AdapterFiles files;
+  Digest file_hash;
+  std::uint64_t file_size = 0;
+  std::optional<Digest> config_hash;
+  std::uint64_t config_size = 0;
+};
+
+class ArtifactSource {
+ public:
+  virtual ~ArtifactSource() = default;
+  // The base with this digest, mapped; its bytes hash to `hash`. E301-E305.
+  virtual Result<FileBytes> OpenBase(const Digest& hash) = 0;
+  // The files an adapter entry names by digest, as sealed private copies. E301-E305, each with the entry's place.
+  virtual Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) = 0;
+};
+
+// SHA-256 of a mapped file in steps of 8 MiB.
+Digest HashBytes(std::span<const std::byte> bytes, const Progress& progress);
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_COMPOSE_ARTIFACT_SOURCE_H_

@@ -1,0 +1,134 @@
+#include "core/compose/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace veneer {
+namespace {
+
+AdapterFacts FactsOf(const Adapter& adapter, const AdapterBlobs& blobs, const SiteTable& sites) {
+  AdapterFacts facts;
+  facts.kind = adapter.kind;
+  facts.format = adapter.format;
+  facts.file_hash = blobs.file_hash;
+  facts.file_size = blobs.file_size;
+  facts.config_hash = blobs.config_hash;
+  facts.config_size = blobs.config_size;
+  facts.rank = adapter.rank;
+  for (const AdapterSite& part : adapter.sites) {
+    facts.target_layers.push_back(part.site);
+    const Site* site = sites.Find(part.site);
+    if (site != nullptr && site->is_tied) facts.tied_targets.push_back(part.site);
+  }
+  return facts;
+}
+
+// The claimed target names in Hugging Face form, sorted; GGUF names are accepted when authoring.
+Result<std::vector<std::string>> CanonicalTargets(const AuthoredAdapter& entry, const SiteTable& sites) {
+  std::vector<std::string> targets;
+  if (!entry.target_layers) return targets;
+  for (std::size_t i = 0; i < entry.target_layers->size(); ++i) {
+    const std::string& name = (*entry.target_layers)[i];
+    auto canonical = sites.Canonical(name);
+    if (!canonical)
+      return Fail(Code::TARGET_UNKNOWN, fmt::format("{}/target_layers/{}", entry.at, i),
+                  fmt::format("the base has no site '{}'; `veneer inspect` lists them", name));
+    targets.push_back(std::move(*canonical));
+  }
+  std::ranges::sort(targets);
+  return targets;
+}
+
+PluginDemand DemandOf(const AuthoredAdapter& entry) {
+  if (!entry.plugin) return {};
+  return {entry.plugin->name, entry.plugin->version, entry.plugin->sha256};
+}
+
+}  // namespace
+
+BaseFacts FactsOf(const Base& base, const Digest& hash) {
+  BaseFacts facts;
+  facts.hash = hash;
+  facts.size = base.bytes().size();
+  facts.format = base.format();
+  facts.tokenizer_id = base.tokenizer().id;
+  facts.tokenizer_hash = Sha256::Of(base.tokenizer().bytes);
+  facts.tokenizer_size = base.tokenizer().bytes.size();
+  facts.quantization = {base.quantization().dtype, base.quantization().scheme, base.quantization().block_size};
+  return facts;
+}
+
+Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
+  ValidatedComposition validated;
+  VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
+  VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
+  const Base& base = *validated.base_;
+  std::vector<AdapterFacts> facts;
+  for (const AuthoredAdapter& entry : manifest.adapters) {
+    VENEER_ASSIGN(AdapterBlobs blobs, source.OpenAdapter(entry));
+    const PluginDemand demand = DemandOf(entry);
+    auto read = ReadAdapter(std::move(blobs.files), base, catalog, entry.kind.value_or(""));
+    if (!read) return Fail(std::move(read).error().Within(entry.name));
+    auto adapter = std::make_shared<const Adapter>(std::move(*read));
+    VENEER_TRY(catalog.FindKind(adapter->kind, demand));
+    AdapterFacts& known = facts.emplace_back(FactsOf(*adapter, blobs, base.sites()));
+    VENEER_ASSIGN(known.claimed_targets, CanonicalTargets(entry, base.sites()));
+    std::ranges::transform(adapter->notes, std::back_inserter(validated.notes_),
+                           [&entry](const std::string& note) { return fmt::format("{}: {}", entry.name, note); });
+    if (entry.merge_weight.is_zero()) validated.notes_.push_back(fmt::format("W3 ZERO_WEIGHT {}: strength 0 leaves it out", entry.name));
+    validated.adapters_.push_back({entry.name, std::move(adapter), entry.merge_weight.value(), demand});
+  }
+  VENEER_ASSIGN(validated.composition_, SealManifest(manifest, FactsOf(base, manifest.base_model_hash), facts));
+  return validated;
+}
+
+Manifest ManifestOf(const Composition& composition) {
+  Manifest manifest;
+  manifest.base_model_hash = composition.base_model_hash;
+  manifest.base_model_size = composition.base_model_size;
+  manifest.base_format = composition.base_format;
+  manifest.tokenizer_id = composition.tokenizer_id;
+  manifest.tokenizer_hash = composition.tokenizer_hash;
+  manifest.tokenizer_size = composition.tokenizer_size;
+  manifest.quantization = composition.quantization;
+  manifest.runtime = {composition.runtime_name, composition.runtime_version};
+  manifest.tied_weights = composition.tied_weights;
+  for (const AdapterEntry& sealed : composition.adapters) {
+    AuthoredAdapter entry;
+    entry.at = fmt::format("/adapters/{}", manifest.adapters.size());
+    entry.name = sealed.name;
+    entry.file_hash = sealed.file_hash;
+    entry.load_order = manifest.adapters.size();
+    entry.merge_weight = sealed.merge_weight;
+    entry.kind = sealed.kind;
+    entry.format = sealed.format;
+    entry.file_size = sealed.file_size;
+    entry.config_hash = sealed.config_hash;
+    if (sealed.config_hash) entry.config_size = sealed.config_size;
+    entry.rank = sealed.rank;
+    entry.sparsity = sealed.sparsity;
+    entry.target_layers = sealed.target_layers;
+    entry.params = sealed.params;
+    entry.plugin = sealed.plugin;
+    manifest.adapters.push_back(std::move(entry));
+  }
+  return manifest;
+}
+
+Result<ValidatedComposition> ValidateComposition(const Composition& composition, ArtifactSource& source, const Catalog& catalog) {
+  VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(ManifestOf(composition), source, catalog));
+  if (validated.composition().Id() != composition.Id())
+    return Fail(Code::IDENTITY_MISMATCH, composition.Id().Text(),
+                fmt::format("its files seal to {}; the stored composition does not describe them", validated.composition().Id().Text()));
+  return validated;
+}
+
+Result<std::shared_ptr<const StagedComposition>> Stage(const ValidatedComposition& validated, const Catalog& catalog,
+                                                       const StageOptions& options) {
+  return StageComposition(validated.base(), validated.adapters(), validated.composition(), catalog, options);
+}
+
+}  // namespace veneer
