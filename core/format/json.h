@@ -17,6 +17,7 @@ struct JsonLimits {
   std::uint64_t bytes = 1 << 20;
   int depth = 8;                   // nesting of arrays and objects; the document itself is level 1
   std::uint64_t items = 50'000;    // members and elements over the whole document
+  bool nul_in_strings = false;     // keep the escape \u0000 in strings: for readers that check each string with a code of their own
 };
 
 // A parsed value. A number is its source text in `text`; `at` is the JSON pointer of the value.
