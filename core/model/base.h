@@ -5,44 +5,48 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/site.h"
+#include "core/model/tokenizer.h"
 
 namespace veneer {
 
 // Hyperparameters of the architecture, ranges checked.
 struct ModelConfig {
-  std::string arch;                     // "llama"
+  std::string arch;  // "llama"
   std::uint32_t n_layers = 0, hidden = 0, ffn = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, vocab = 0;
   std::uint32_t context_length = 0;
   float rms_epsilon = 0;
-  float rope_base = 10000;              // theta_i = pos * rope_base^(-2i/head_dim)
-  float rope_frequency_scale = 1;       // 1/factor of linear scaling
-  std::vector<float> rope_factors;      // rope_freqs: theta_i / rope_factors[i]; empty when absent. [head_dim / 2]
+  float rope_base = 10000;          // theta_i = pos * rope_base^(-2i/head_dim)
+  float rope_frequency_scale = 1;   // 1/factor of linear scaling
+  std::vector<float> rope_factors;  // rope_freqs: theta_i / rope_factors[i]; empty when absent. [head_dim / 2]
   bool tied_head = false;
 };
 
 // dtype/scheme/block_size as DESIGN 7 defines them for the manifest.
 struct Quantization {
-  std::string dtype;    // "q4_0": the type that holds most elements of the 2-D tensors (ties: lower ggml id)
-  std::string scheme;   // symmetric | affine | k | codebook | none
+  std::string dtype;   // "q4_0": the type that holds most elements of the 2-D tensors (ties: lower ggml id)
+  std::string scheme;  // symmetric | affine | k | codebook | none
   std::uint64_t block_size = 1;
   bool operator==(const Quantization&) const = default;
 };
 
 // Identity of the tokenizer inside a GGUF: the raw bytes of all `tokenizer.*` key-value records, sorted by key.
 struct TokenizerBlob {
-  std::string id;       // "gguf-<model>-<pre>"; without a pre: "gguf-<model>"
+  std::string id;  // "gguf-<model>-<pre>"; without a pre: "gguf-<model>"
   std::string bytes;
 };
 
 class Base {
  public:
-  // E401 what this version does not read (by name, with the remedy), E402/E403 corrupt, E410 endianness.
+  // E401 what this version does not read (by name, with the remedy), E402/E403 corrupt, E203/E204 metadata missing or mistyped,
+  // E404 a tensor's shape contradicts the metadata, E407 vocabulary and embedding differ, E410 endianness. `at` begins with the
+  // file's name.
   static Result<std::shared_ptr<const Base>> OpenGguf(FileBytes file);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
@@ -63,6 +67,10 @@ class Base {
   Quantization quantization_;
   TokenizerBlob tokenizer_;
 };
+
+// The tokenizer in the base's own file; the result does not need the base any longer. A base whose vocabulary this version does
+// not read opens all the same and decodes token ids: only this call fails (E401, by name).
+Result<Tokenizer> OpenTokenizer(const Base& base);
 
 }  // namespace veneer
 

@@ -1,1 +1,44 @@
-// Being written.
+// The one place that knows how lanes lie in stored rows (adapter-formats e.6), and the reading of rows through it.
+//
+// For architecture `llama` the converter reorders the rows of q_proj and k_proj within each head, so that the rotate-half RoPE of
+// Hugging Face becomes the adjacent-pair RoPE of ggml. D = head dim:
+//   lane h*D + j   is stored in row   h*D + 2*(j mod D/2) + j div (D/2)
+//   row  h*D + i   holds lane         h*D + (i mod 2)*(D/2) + i div 2
+// D = 8, two heads: the stored rows are lanes 0 4 1 5 2 6 3 7 8 12 9 13 10 14 11 15.
+#include <cstring>
+
+#include "core/model/site.h"
+#include "kernels/kernels.h"
+
+namespace veneer {
+
+std::uint64_t RowOrder::StoredRow(std::uint64_t lane) const {
+  if (is_identity()) return lane;
+  const std::uint64_t half = head_dim_ / 2;
+  const std::uint64_t j = lane % head_dim_;
+  return lane - j + 2 * (j % half) + j / half;
+}
+
+std::uint64_t RowOrder::LaneOf(std::uint64_t stored_row) const {
+  if (is_identity()) return stored_row;
+  const std::uint64_t half = head_dim_ / 2;
+  const std::uint64_t i = stored_row % head_dim_;
+  return stored_row - i + (i % 2) * half + i / 2;
+}
+
+void ReadRows(const Site& site, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) {
+  if (site.shape_class == SiteClass::kVector) {  // f32, checked when the base was opened
+    for (std::uint64_t lane = 0; lane < site.out; ++lane)
+      std::memcpy(dst + lane, site.weight.bytes.data() + site.row_order.StoredRow(lane) * sizeof(float), sizeof(float));
+    return;
+  }
+  // Any table will do: dequantize is bit-equal across them. The scalar one is always there.
+  const auto runnable = kernels::Runnable();
+  const auto dequantize = runnable.tables[runnable.count - 1]->dequantize[site.weight.dtype];
+  const DTypeInfo& info = InfoOf(site.weight.dtype);
+  const std::uint64_t row_bytes = site.in / info.block_elements * info.block_bytes;
+  for (std::uint64_t i = 0; i < n; ++i)
+    dequantize(site.weight.bytes.data() + site.row_order.StoredRow(row + i) * row_bytes, dst + i * ld, site.in);
+}
+
+}  // namespace veneer

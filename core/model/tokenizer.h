@@ -17,8 +17,8 @@ namespace veneer {
 using TokenId = std::int32_t;
 
 struct EncodeOptions {
-  bool add_special = true;    // BOS/EOS as the vocabulary asks
-  bool parse_special = false; // "<s>" in the text becomes the control token
+  bool add_special = true;     // BOS/EOS as the vocabulary asks
+  bool parse_special = false;  // "<s>" in the text becomes the control token
 };
 
 class Tokenizer {
@@ -27,7 +27,8 @@ class Tokenizer {
   static Result<Tokenizer> FromGguf(const GgufFile& file);
 
   [[nodiscard]] std::vector<TokenId> Encode(std::string_view text, const EncodeOptions& options = {}) const;
-  // Text of the ids; control tokens are left out. The leading space that Encode added is removed at the start.
+  // Text of the ids as valid UTF-8; control and unknown tokens are left out. The leading space that Encode added is removed at the
+  // start: for a whole text. A continuation keeps its leading space: join the Pieces through a Utf8Stream.
   [[nodiscard]] std::string Decode(std::span<const TokenId> ids) const;
   // Raw bytes one token adds to the text (may be part of a UTF-8 sequence).
   [[nodiscard]] std::string Piece(TokenId id) const;
