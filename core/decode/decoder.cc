@@ -1,1 +1,239 @@
-// Being written.
+#include "core/decode/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace veneer {
+namespace {
+
+constexpr std::uint32_t kDefaultContext = 4096;
+
+std::uint32_t ContextOf(const ModelConfig& config, const DecoderOptions& options) {
+  return options.context.value_or(std::min(config.context_length, kDefaultContext));
+}
+KvType KvTypeOf(ComputeMode mode, const DecoderOptions& options) {
+  return options.kv.value_or(mode == ComputeMode::kExact ? KvType::kF32 : KvType::kF16);
+}
+// Rows of the batch buffers: one token makes every worker use a row of its own.
+std::uint32_t RowsOf(const DecoderOptions& options) { return std::max(options.max_batch, options.threads); }
+
+// Floats per token of the batch buffers: x, q, k, v, attention output, gate, up.
+std::uint64_t BatchFloats(const ModelConfig& config) {
+  const std::uint64_t q = std::uint64_t{config.n_heads} * config.head_dim, kv = std::uint64_t{config.n_kv_heads} * config.head_dim;
+  return config.hidden + 2 * q + 2 * kv + 2 * std::uint64_t{config.ffn};
+}
+
+const Site& Must(const StagedComposition& composition, const std::string& id) {
+  const Site* site = composition.base().sites().Find(id);
+  if (site == nullptr) throw std::logic_error("the base lacks the site " + id);  // Base::OpenGguf has proven that it is there
+  return *site;
+}
+
+}  // namespace
+
+Decoder::Memory Decoder::PlannedMemory(const ModelConfig& config, ComputeMode mode, const DecoderOptions& options) {
+  const std::uint32_t context = ContextOf(config, options), rows = RowsOf(options);
+  const std::uint64_t widest = std::max<std::uint64_t>({config.hidden, config.ffn, std::uint64_t{config.n_heads} * config.head_dim});
+  const std::uint64_t linear =
+      rows * (widest * sizeof(float) + widest + widest / 32 * 8) + options.threads * std::uint64_t{64 * kTokenBlock * 4};
+  const std::uint64_t attention = std::uint64_t{options.threads} * context * sizeof(float);
+  const std::uint64_t batch = std::uint64_t{options.max_batch} * (BatchFloats(config) + config.head_dim) * sizeof(float);
+  return {linear + attention + batch + std::uint64_t{config.vocab} * sizeof(float),
+          KvCache::Bytes(config, context, KvTypeOf(mode, options))};
+}
+
+Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options) {
+  const ModelConfig& config = composition->base().config();
+  const kernels::Table* kernels = kernels::Select();
+  if (kernels == nullptr)
+    return Fail(Code::USAGE, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it or write scalar");
+  const std::uint32_t context = ContextOf(config, options);
+  if (context > config.context_length)
+    return Fail(Code::USAGE, "-c", fmt::format("{} tokens, the model was made for at most {}", context, config.context_length));
+  const KvType kv = KvTypeOf(composition->mode(), options);
+  if (composition->mode() == ComputeMode::kExact && kv != KvType::kF32)
+    return Fail(Code::USAGE, "--kv", "exact keeps K/V in f32; leave --kv out or use --compute fast");
+  VENEER_ASSIGN(KvCache cache, KvCache::Create(config, context, kv, composition->id()));
+  try {
+    return std::unique_ptr<Decoder>(new Decoder(std::move(composition), options, *kernels, std::move(cache)));
+  } catch (const std::bad_alloc&) {
+    return Fail(Code::OUT_OF_MEMORY, "decoder", "the buffers were refused; give a smaller --batch or -c");
+  }
+}
+
+Decoder::Decoder(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options, const kernels::Table& kernels,
+                 KvCache cache)
+    : composition_(std::move(composition)),
+      config_(&composition_->base().config()),
+      kernels_(&kernels),
+      pool_(options.threads),
+      cache_(std::move(cache)),
+      max_batch_(options.max_batch),
+      rope_(*config_, max_batch_),
+      attention_(*config_, cache_.context(), options.threads, kernels),
+      embedding_(&Must(*composition_, "model.embed_tokens")) {
+  LinearNeeds needs;
+  const auto group = [&](const std::string& prefix, std::initializer_list<const char*> names) {
+    std::vector<const Site*> sites;
+    for (const char* name : names) sites.push_back(&Must(*composition_, prefix + name));
+    LinearGroup made(*composition_, std::move(sites), kernels);
+    needs.Include(made.needs());
+    return made;
+  };
+  const auto norm = [&](const std::string& id) { return &composition_->at(Must(*composition_, id)).vector; };
+  for (std::uint32_t l = 0; l < config_->n_layers; ++l) {
+    const std::string layer = fmt::format("model.layers.{}.", l);
+    layers_.push_back({norm(layer + "input_layernorm"), norm(layer + "post_attention_layernorm"),
+                       group(layer + "self_attn.", {"q_proj", "k_proj", "v_proj"}), group(layer + "self_attn.", {"o_proj"}),
+                       group(layer + "mlp.", {"gate_proj", "up_proj"}), group(layer + "mlp.", {"down_proj"})});
+  }
+  head_ = std::make_unique<LinearGroup>(group("", {"lm_head"}));
+  scratch_ = std::make_unique<LinearScratch>(needs, RowsOf(options), options.threads);
+
+  for (const OverlayBinding* overlay : composition_->at(*embedding_).overlays) {
+    embedding_prepared_ = std::max(embedding_prepared_, (overlay->program().prepared_bytes_per_token + 63) / 64 * 64);
+    embedding_scratch_ = std::max(embedding_scratch_, (overlay->program().thread_scratch_bytes + 63) / 64 * 64);
+  }
+  embedding_buffer_.resize((embedding_prepared_ * kTokenBlock + embedding_scratch_) * options.threads + 64);
+
+  const std::uint64_t q = std::uint64_t{config_->n_heads} * config_->head_dim;
+  x_.resize(max_batch_ * std::uint64_t{config_->hidden});
+  q_.resize(max_batch_ * q);
+  k_.resize(max_batch_ * cache_.kv_width());
+  v_.resize(max_batch_ * cache_.kv_width());
+  attended_.resize(max_batch_ * q);
+  gate_.resize(max_batch_ * std::uint64_t{config_->ffn});
+  up_.resize(gate_.size());
+  logits_.resize(config_->vocab);
+}
+
+std::uint64_t Decoder::scratch_bytes() const {
+  const std::uint64_t floats =
+      x_.size() + q_.size() + k_.size() + v_.size() + attended_.size() + gate_.size() + up_.size() + logits_.size();
+  return floats * sizeof(float) + scratch_->bytes() + attention_.bytes() + rope_.bytes() + embedding_buffer_.size();
+}
+
+Status Decoder::Check(std::span<const TokenId> tokens) const {
+  VENEER_TRY(cache_.CheckComposition(composition_->id()));
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= config_->vocab)
+      return Fail(Code::TARGET_UNKNOWN, fmt::format("token {}", i),
+                  fmt::format("id {}, the vocabulary has 0..{}", tokens[i], config_->vocab - 1));
+  const std::uint64_t room = cache_.context() - cache_.position();
+  if (tokens.size() > room)
+    return Fail(
+        Code::CONTEXT_FULL, "context",
+        fmt::format("{} tokens are held and {} more asked for, the context has {}; give a larger -c (the model allows {}) or less text",
+                    cache_.position(), tokens.size(), cache_.context(), config_->context_length));
+  return {};
+}
+
+// Gathers the rows of the tokens' embeddings and lets the overlays of that site add to them, by canonical token blocks.
+void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
+  const auto n_tokens = static_cast<std::uint32_t>(tokens.size());
+  const auto blocks = pool_.Share((n_tokens + kTokenBlock - 1) / kTokenBlock, worker);
+  const auto& overlays = composition_->at(*embedding_).overlays;
+  auto aligned = reinterpret_cast<std::uintptr_t>(embedding_buffer_.data());
+  aligned = (aligned + 63) / 64 * 64 + worker * (embedding_prepared_ * kTokenBlock + embedding_scratch_);
+  for (std::uint64_t block = blocks.begin; block < blocks.end; ++block) {
+    const auto t0 = static_cast<std::uint32_t>(block) * kTokenBlock;
+    const std::uint32_t n = std::min(kTokenBlock, n_tokens - t0);
+    float* rows = x_.data() + std::uint64_t{t0} * config_->hidden;
+    for (std::uint32_t t = 0; t < n; ++t)
+      ReadRows(*embedding_, static_cast<std::uint64_t>(tokens[t0 + t]), 1, rows + std::uint64_t{t} * config_->hidden, config_->hidden);
+    vnr_io io{};
+    io.struct_size = sizeof io;
+    io.tokens = n;
+    io.y = rows;
+    io.y_stride = config_->hidden;
+    io.prepared = reinterpret_cast<void*>(aligned);
+    io.prepared_stride = embedding_prepared_;
+    io.scratch = reinterpret_cast<void*>(aligned + embedding_prepared_ * kTokenBlock);
+    io.ids = tokens.data() + t0;
+    for (const OverlayBinding* overlay : overlays) {
+      if (overlay->program().prepare_units > 0) overlay->Prepare(io, 0, overlay->program().prepare_units);
+      overlay->Apply(io, 0, config_->hidden);
+    }
+  }
+}
+
+void Decoder::RunLayer(std::uint32_t worker, std::uint32_t index, std::uint32_t tokens) {
+  const Layer& layer = layers_[index];
+  const std::uint64_t hidden = config_->hidden, ffn = config_->ffn;
+  const std::uint64_t q_width = std::uint64_t{config_->n_heads} * config_->head_dim, kv_width = cache_.kv_width();
+  const auto normed = [&](const std::vector<float>& weight) {
+    return [this, &weight, hidden](std::uint32_t t, float* row) {
+      kernels_->rms_norm(x_.data() + t * hidden, weight.data(), config_->rms_epsilon, hidden, row);
+    };
+  };
+  const LinearGroup::Output residual[] = {{x_.data(), hidden, true}};
+
+  const LinearGroup::Output qkv[] = {{q_.data(), q_width, false}, {k_.data(), kv_width, false}, {v_.data(), kv_width, false}};
+  layer.qkv.Run(pool_, worker, tokens, normed(*layer.attention_norm), *scratch_, qkv);
+  pool_.Barrier();
+  attention_.Run(pool_, worker, index, {q_.data(), k_.data(), v_.data(), attended_.data(), tokens, cache_.position()}, rope_, cache_);
+  pool_.Barrier();
+  const auto attended = [this, q_width](std::uint32_t t, float* row) { std::copy_n(attended_.data() + t * q_width, q_width, row); };
+  layer.o.Run(pool_, worker, tokens, attended, *scratch_, residual);
+  pool_.Barrier();
+
+  const LinearGroup::Output gate_up[] = {{gate_.data(), ffn, false}, {up_.data(), ffn, false}};
+  layer.gate_up.Run(pool_, worker, tokens, normed(*layer.ffn_norm), *scratch_, gate_up);
+  pool_.Barrier();
+  const auto gated = [this, ffn](std::uint32_t t, float* row) {
+    kernels_->silu_mul(gate_.data() + t * ffn, up_.data() + t * ffn, row, ffn);
+  };
+  layer.down.Run(pool_, worker, tokens, gated, *scratch_, residual);
+  pool_.Barrier();
+}
+
+void Decoder::RunHead(std::uint32_t worker, std::uint32_t first, std::uint32_t tokens) {
+  const std::vector<float>& norm = composition_->at(*composition_->base().sites().Find("model.norm")).vector;
+  const std::uint64_t hidden = config_->hidden;
+  const auto input = [&](std::uint32_t t, float* row) {
+    kernels_->rms_norm(x_.data() + (first + t) * hidden, norm.data(), config_->rms_epsilon, hidden, row);
+  };
+  const LinearGroup::Output output[] = {{logits_.data(), config_->vocab, false}};
+  head_->Run(pool_, worker, tokens, input, *scratch_, output);
+}
+
+Status Decoder::Feed(std::span<const TokenId> tokens, bool all, const LogitsSink& logits) {
+  VENEER_TRY(Check(tokens));
+  const std::uint32_t before = cache_.position();
+  const auto undo = [&](Error error) {
+    cache_.Truncate(before);
+    return Fail(std::move(error));
+  };
+  if (all) logits_.resize(std::size_t{kTokenBlock} * config_->vocab);
+  for (std::size_t done = 0; done < tokens.size();) {
+    if (cancel_)
+      if (auto error = cancel_()) return undo(std::move(*error));
+    const auto batch = tokens.subspan(done, std::min<std::size_t>(max_batch_, tokens.size() - done));
+    const auto n = static_cast<std::uint32_t>(batch.size());
+    rope_.Fill(cache_.position(), n);
+    pool_.Run([&](std::uint32_t worker) {
+      Embed(worker, batch);
+      pool_.Barrier();
+      for (std::uint32_t l = 0; l < config_->n_layers; ++l) RunLayer(worker, l, n);
+    });
+    cache_.Advance(n);
+    const bool is_last = done + n == tokens.size();
+    for (std::uint32_t first = all ? 0 : n - 1; first < n && (all || is_last); first += kTokenBlock) {
+      const std::uint32_t rows = std::min(kTokenBlock, n - first);
+      pool_.Run([&](std::uint32_t worker) { RunHead(worker, first, rows); });
+      if (auto healthy = composition_->CheckHealthy(); !healthy) return undo(std::move(healthy).error());
+      for (std::uint32_t t = 0; t < rows; ++t)
+        if (auto taken = logits(done + first + t, std::span(logits_).subspan(std::size_t{t} * config_->vocab, config_->vocab)); !taken)
+          return undo(std::move(taken).error());
+    }
+    done += n;
+  }
+  return {};
+}
+
+}  // namespace veneer

@@ -1,1 +1,242 @@
-// Being written.
+#include "core/decode/linear.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+namespace veneer {
+namespace {
+
+constexpr std::uint64_t kTileLanes = 64;  // at least 64 lanes per plugin call, so that an indirect call costs nothing
+constexpr std::uint64_t kAlign = 64;
+
+std::uint64_t AlignUp(std::uint64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+std::uint64_t Blocks(std::uint64_t n) { return (n + kernels::kActivationBlock - 1) / kernels::kActivationBlock; }
+
+// A pointer that walks one allocation; every part starts at a multiple of 64 bytes.
+class Carver {
+ public:
+  explicit Carver(std::byte* data) : data_(data) {}
+  template <class T>
+  T* Take(std::uint64_t count) {
+    auto* part = reinterpret_cast<T*>(data_ + offset_);
+    offset_ += AlignUp(count * sizeof(T));
+    return part;
+  }
+  [[nodiscard]] std::uint64_t size() const { return offset_; }
+
+ private:
+  std::byte* data_;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace
+
+void LinearNeeds::Include(const LinearNeeds& other) {
+  x_floats = std::max(x_floats, other.x_floats);
+  q_blocks = std::max(q_blocks, other.q_blocks);
+  prepared_bytes = std::max(prepared_bytes, other.prepared_bytes);
+  scratch_bytes = std::max(scratch_bytes, other.scratch_bytes);
+}
+
+void LinearScratch::Free::operator()(std::byte* data) const { std::free(data); }
+
+LinearScratch::LinearScratch(const LinearNeeds& needs, std::uint32_t rows, std::uint32_t n_workers) : needs_(needs) {
+  const auto carve = [&](std::byte* data) {
+    Carver carver(data);
+    x_ = carver.Take<float>(rows * needs.x_floats);
+    q_ = carver.Take<std::int8_t>(rows * needs.q_blocks * kernels::kActivationBlock);
+    d_ = carver.Take<float>(rows * needs.q_blocks);
+    sum_ = carver.Take<std::int32_t>(rows * needs.q_blocks);
+    prepared_ = carver.Take<std::byte>(rows * needs.prepared_bytes);
+    worker_ = carver.Take<std::byte>(n_workers * needs.scratch_bytes);
+    return carver.size();
+  };
+  bytes_ = carve(nullptr);
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, std::max(bytes_, kAlign))));
+  if (!data_) throw std::bad_alloc();
+  carve(data_.get());
+}
+
+LinearGroup::LinearGroup(const StagedComposition& composition, std::vector<const Site*> sites, const kernels::Table& kernels)
+    : kernels_(&kernels), is_fast_(composition.mode() == ComputeMode::kFast), in_(sites.front()->in) {
+  needs_.x_floats = AlignUp(in_);
+  for (const Site* site : sites) PlanSite(composition, *site);
+}
+
+void LinearGroup::PlanSite(const StagedComposition& composition, const Site& site) {
+  SitePlan plan{};
+  plan.site = &site;
+  plan.staged = &composition.at(site);
+  plan.is_quantized = is_fast_ && kernels_->dot_rows_q8[site.weight.dtype] != nullptr;
+  const DTypeInfo& type = InfoOf(site.weight.dtype);
+  plan.row_bytes = site.in / type.block_elements * type.block_bytes;
+
+  std::uint64_t quantum = 1, plugin_scratch = 0;
+  for (const OverlayBinding* binding : plan.staged->overlays) {
+    const vnr_program& program = binding->program();
+    quantum = std::lcm(quantum, std::uint64_t{program.lane_quantum});
+    plugin_scratch = std::max(plugin_scratch, program.thread_scratch_bytes);
+    plan.overlays.push_back({binding, 0, 0, needs_.prepared_bytes});
+    needs_.prepared_bytes += AlignUp(program.prepared_bytes_per_token);
+  }
+  // x_k = x; going back through the manifest, every transform makes the version that the overlays before it see.
+  std::uint64_t version = 0;
+  for (auto overlay = plan.overlays.rbegin(); overlay != plan.overlays.rend(); ++overlay) {
+    overlay->x_offset = version;
+    if ((overlay->binding->program().flags & VNR_TRANSFORMS_X) == 0) continue;
+    version = needs_.x_floats;
+    overlay->transformed_offset = version;
+    needs_.x_floats += AlignUp(in_);
+  }
+  plan.x0_offset = version;
+
+  if (plan.is_quantized) {
+    const auto same = std::ranges::find_if(plans_, [&](const SitePlan& p) { return p.is_quantized && p.x0_offset == plan.x0_offset; });
+    plan.quantizes = same == plans_.end();
+    plan.q_offset = plan.quantizes ? needs_.q_blocks : same->q_offset;
+    if (plan.quantizes) needs_.q_blocks += Blocks(in_);
+  }
+  plan.tile = (kTileLanes + quantum - 1) / quantum * quantum;
+  needs_.scratch_bytes = std::max(needs_.scratch_bytes, AlignUp(plan.tile * kTokenBlock * sizeof(float)) + AlignUp(plugin_scratch));
+  plans_.push_back(std::move(plan));
+}
+
+vnr_io LinearGroup::IoAt(const OverlayPlan& plan, std::uint32_t x_row, std::uint32_t prepared_row, std::uint32_t tokens,
+                         std::uint32_t worker, LinearScratch& scratch) const {
+  vnr_io io{};
+  io.struct_size = sizeof io;
+  io.tokens = tokens;
+  io.x = scratch.x_ + x_row * scratch.needs_.x_floats + plan.x_offset;
+  io.x_out = scratch.x_ + x_row * scratch.needs_.x_floats + plan.transformed_offset;
+  io.x_stride = io.x_out_stride = scratch.needs_.x_floats;
+  io.prepared = scratch.prepared_ + prepared_row * scratch.needs_.prepared_bytes + plan.prepared_offset;
+  io.prepared_stride = scratch.needs_.prepared_bytes;
+  io.scratch = scratch.worker_ + worker * scratch.needs_.scratch_bytes;
+  return io;
+}
+
+void LinearGroup::MakeVersions(std::uint32_t row, std::uint32_t tokens, std::uint32_t worker, LinearScratch& scratch) const {
+  for (const SitePlan& plan : plans_) {
+    for (auto overlay = plan.overlays.rbegin(); overlay != plan.overlays.rend(); ++overlay) {
+      const vnr_program& program = overlay->binding->program();
+      if ((program.flags & VNR_TRANSFORMS_X) == 0) continue;
+      const auto units = static_cast<std::uint32_t>((in_ + program.transform_unit - 1) / program.transform_unit);
+      overlay->binding->Transform(IoAt(*overlay, row, 0, tokens, worker, scratch), 0, units);
+    }
+  }
+}
+
+void LinearGroup::Quantize(std::uint32_t row, std::uint32_t tokens, LinearScratch& scratch) const {
+  const LinearNeeds& needs = scratch.needs_;
+  for (const SitePlan& plan : plans_) {
+    if (!plan.quantizes) continue;
+    for (std::uint64_t t = row; t < row + tokens; ++t)
+      kernels_->quantize_activations(scratch.x_ + t * needs.x_floats + plan.x0_offset, in_,
+                                     scratch.q_ + (t * needs.q_blocks + plan.q_offset) * kernels::kActivationBlock,
+                                     scratch.d_ + t * needs.q_blocks + plan.q_offset, scratch.sum_ + t * needs.q_blocks + plan.q_offset);
+  }
+}
+
+void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
+                           const LinearScratch& scratch, float* y, std::uint64_t stride) const {
+  const Site& site = *plan.site;
+  const LinearNeeds& needs = scratch.needs_;
+  std::array<const void*, kTileLanes> rows;
+  for (std::uint64_t first = lane0; first < lane1; first += kTileLanes) {
+    const auto n = static_cast<std::uint32_t>(std::min(kTileLanes, lane1 - first));
+    for (std::uint32_t r = 0; r < n; ++r) rows[r] = site.weight.bytes.data() + site.row_order.StoredRow(first + r) * plan.row_bytes;
+    float* part = y + (first - lane0);
+    if (plan.is_quantized) {
+      const kernels::QuantizedActivations x{scratch.q_ + (row * needs.q_blocks + plan.q_offset) * kernels::kActivationBlock,
+                                            scratch.d_ + row * needs.q_blocks + plan.q_offset,
+                                            scratch.sum_ + row * needs.q_blocks + plan.q_offset, needs.q_blocks * kernels::kActivationBlock,
+                                            needs.q_blocks};
+      kernels_->dot_rows_q8[site.weight.dtype](rows.data(), n, in_, x, tokens, part, stride);
+    } else {
+      kernels_->dot_rows[site.weight.dtype](rows.data(), n, in_, scratch.x_ + row * needs.x_floats + plan.x0_offset, needs.x_floats, tokens,
+                                            part, stride);
+    }
+  }
+}
+
+void LinearGroup::RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
+                          LinearScratch& scratch, const Output& output) const {
+  const std::uint64_t lanes = lane1 - lane0;
+  // The tile lies behind the plugins' scratch, at the end of the worker's part.
+  auto* tile = reinterpret_cast<float*>(scratch.worker_ + (worker + 1) * scratch.needs_.scratch_bytes -
+                                        AlignUp(plan.tile * kTokenBlock * sizeof(float)));
+  for (std::uint32_t t0 = 0; t0 < tokens; t0 += kTokenBlock) {
+    const std::uint32_t n = std::min(kTokenBlock, tokens - t0);
+    const std::uint32_t x_row = tokens == 1 ? worker : t0;
+    BaseRows(plan, lane0, lane1, x_row, n, scratch, tile, plan.tile);
+    for (const OverlayPlan& overlay : plan.overlays) {
+      vnr_io io = IoAt(overlay, x_row, t0, n, worker, scratch);
+      io.y = tile - lane0;  // apply writes y[lane]
+      io.y_stride = plan.tile;
+      overlay.binding->Apply(io, lane0, lane1);
+    }
+    for (std::uint32_t t = 0; t < n; ++t) {
+      float* y = tile + t * plan.tile;
+      if (!plan.staged->bias.empty()) kernels_->add(plan.staged->bias.data() + lane0, y, lanes);
+      float* out = output.y + (t0 + t) * output.stride + lane0;
+      if (output.accumulate) {
+        kernels_->add(y, out, lanes);
+      } else {
+        std::memcpy(out, y, lanes * sizeof(float));
+      }
+    }
+  }
+}
+
+void LinearGroup::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, const Input& input, LinearScratch& scratch,
+                      std::span<const Output> outputs) const {
+  const auto x_row = [&](std::uint32_t row) { return scratch.x_ + row * scratch.needs_.x_floats; };
+  if (tokens == 1) {
+    input(0, x_row(worker));
+    MakeVersions(worker, 1, worker, scratch);
+    Quantize(worker, 1, scratch);
+    for (const SitePlan& plan : plans_)
+      for (const OverlayPlan& overlay : plan.overlays) {
+        const auto units = pool.Share(overlay.binding->program().prepare_units, worker);
+        if (units.begin < units.end)
+          overlay.binding->Prepare(IoAt(overlay, worker, 0, 1, worker, scratch), static_cast<std::uint32_t>(units.begin),
+                                   static_cast<std::uint32_t>(units.end));
+      }
+  } else {
+    const std::uint32_t n_blocks = (tokens + kTokenBlock - 1) / kTokenBlock;
+    const auto blocks = pool.Share(n_blocks, worker);
+    for (std::uint64_t block = blocks.begin; block < blocks.end; ++block) {
+      const auto t0 = static_cast<std::uint32_t>(block * kTokenBlock);
+      const std::uint32_t n = std::min(kTokenBlock, tokens - t0);
+      for (std::uint32_t t = t0; t < t0 + n; ++t) input(t, x_row(t));
+      MakeVersions(t0, n, worker, scratch);
+      Quantize(t0, n, scratch);
+      for (const SitePlan& plan : plans_)
+        for (const OverlayPlan& overlay : plan.overlays)
+          if (const std::uint32_t units = overlay.binding->program().prepare_units; units > 0)
+            overlay.binding->Prepare(IoAt(overlay, t0, t0, n, worker, scratch), 0, units);
+    }
+  }
+  pool.Barrier();
+
+  std::uint64_t n_tiles = 0;
+  for (const SitePlan& plan : plans_) n_tiles += (plan.site->out + plan.tile - 1) / plan.tile;
+  const auto mine = pool.Share(n_tiles, worker);
+  std::uint64_t first = 0;  // index of the site's first tile
+  for (std::size_t s = 0; s < plans_.size(); ++s) {
+    const SitePlan& plan = plans_[s];
+    const std::uint64_t tiles = (plan.site->out + plan.tile - 1) / plan.tile;
+    const std::uint64_t begin = std::max(mine.begin, first), end = std::min(mine.end, first + tiles);
+    for (std::uint64_t tile = begin; tile < end; ++tile) {
+      const std::uint64_t lane0 = (tile - first) * plan.tile;
+      RunTile(plan, lane0, std::min(lane0 + plan.tile, plan.site->out), tokens, worker, scratch, outputs[s]);
+    }
+    first += tiles;
+  }
+}
+
+}  // namespace veneer

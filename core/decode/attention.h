@@ -1,0 +1,60 @@
+// Grouped-query causal attention over the K/V cache, with rotary position embedding in Hugging Face (rotate-half) order.
+#ifndef VENEER_CORE_DECODE_ATTENTION_H_
+#define VENEER_CORE_DECODE_ATTENTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/decode/kv_cache.h"
+#include "core/decode/thread_pool.h"
+#include "core/model/base.h"
+#include "kernels/kernels.h"
+
+namespace veneer {
+
+// Cosines and sines of one position: theta_i = pos * base^(-2i/d) * frequency_scale / factor_i, computed in f64.
+class RopeTable {
+ public:
+  RopeTable(const ModelConfig& config, std::uint32_t max_tokens);
+  // Fills the rows of positions first … first + tokens - 1.
+  void Fill(std::uint32_t first, std::uint32_t tokens);
+  [[nodiscard]] const float* cos(std::uint32_t t) const { return cos_.data() + t * half_; }
+  [[nodiscard]] const float* sin(std::uint32_t t) const { return sin_.data() + t * half_; }
+  [[nodiscard]] std::uint64_t bytes() const { return (cos_.size() + sin_.size()) * sizeof(float) + inverse_.size() * sizeof(double); }
+
+ private:
+  std::uint32_t half_;
+  std::vector<double> inverse_;   // [head_dim / 2]
+  std::vector<float> cos_, sin_;  // [max_tokens, head_dim / 2]
+};
+
+class Attention {
+ public:
+  // `context`: capacity of the cache. Scratch for scores: one row of `context` floats per worker.
+  Attention(const ModelConfig& config, std::uint32_t context, std::uint32_t n_workers, const kernels::Table& kernels);
+
+  // Buffers of one batch: q [tokens, n_heads * head_dim], k and v [tokens, n_kv_heads * head_dim], out as q.
+  struct Batch {
+    float *q, *k, *v, *out;
+    std::uint32_t tokens;
+    std::uint32_t position;  // of the first token
+  };
+  // Called by every worker: rotates q and k, stores k and v at their positions, then (after a barrier) attends. Items are
+  // (token, head) pairs in a fixed order; each is computed by one worker alone.
+  void Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer, const Batch& batch, const RopeTable& rope, KvCache& cache);
+
+  [[nodiscard]] std::uint64_t bytes() const { return scores_.size() * sizeof(float); }
+
+ private:
+  void Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const RopeTable& rope, KvCache& cache) const;
+  void Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t, std::uint32_t head, KvCache& cache, float* scores) const;
+
+  ModelConfig config_;
+  std::uint32_t context_;
+  const kernels::Table* kernels_;
+  std::vector<float> scores_;  // [n_workers, context]
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_DECODE_ATTENTION_H_

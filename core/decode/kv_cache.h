@@ -1,0 +1,59 @@
+// Keys and values of one sequence. A cache belongs to the composition it was filled under and is never read under another.
+#ifndef VENEER_CORE_DECODE_KV_CACHE_H_
+#define VENEER_CORE_DECODE_KV_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/digest.h"
+#include "core/base/error.h"
+#include "core/model/base.h"
+
+namespace veneer {
+
+enum class KvType { kF16, kF32 };
+
+class KvCache {
+ public:
+  // Layout: for each layer K then V, [position][kv head][head_dim]. E504 when the memory is refused.
+  static Result<KvCache> Create(const ModelConfig& config, std::uint32_t context, KvType type, const Digest& composition);
+  // Bytes a cache of that shape takes.
+  static std::uint64_t Bytes(const ModelConfig& config, std::uint32_t context, KvType type);
+
+  [[nodiscard]] KvType type() const { return type_; }
+  [[nodiscard]] std::uint32_t context() const { return context_; }
+  [[nodiscard]] std::uint32_t position() const { return position_; }  // tokens held
+  [[nodiscard]] const Digest& composition() const { return composition_; }
+
+  // E616 when the cache was filled under another composition: its rows would be wrong under this one.
+  [[nodiscard]] Status CheckComposition(const Digest& composition) const;
+
+  void Advance(std::uint32_t tokens) { position_ += tokens; }
+  void Truncate(std::uint32_t position) { position_ = position; }  // forget everything from `position` on
+
+  // Row of `position` in layer `layer`: kv_width() elements of the cache's type.
+  [[nodiscard]] std::byte* Key(std::uint32_t layer, std::uint32_t position) { return data_.get() + Offset(layer, 0, position); }
+  [[nodiscard]] std::byte* Value(std::uint32_t layer, std::uint32_t position) { return data_.get() + Offset(layer, 1, position); }
+  [[nodiscard]] std::uint64_t kv_width() const { return width_; }
+  [[nodiscard]] std::uint64_t row_bytes() const { return width_ * (type_ == KvType::kF16 ? 2 : 4); }
+
+ private:
+  KvCache() = default;
+  [[nodiscard]] std::uint64_t Offset(std::uint32_t layer, std::uint32_t which, std::uint32_t position) const {
+    return ((std::uint64_t{layer} * 2 + which) * context_ + position) * row_bytes();
+  }
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte[], Free> data_;
+  KvType type_ = KvType::kF16;
+  std::uint32_t context_ = 0, position_ = 0;
+  std::uint64_t width_ = 0;  // n_kv_heads * head_dim
+  Digest composition_;
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_DECODE_KV_CACHE_H_

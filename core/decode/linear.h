@@ -1,0 +1,118 @@
+// Linear layers with their overlays: the single place where overlays meet the base product.
+//
+// A group is the sites that read the same input: q, k and v; gate and up; or one alone. It runs in two phases with one barrier:
+//
+//   phase P   input -> x (norm, gating); for every site its versions x_k = x, x_{j-1} = T_j x_j, in reverse manifest order;
+//             x_0 quantized once per distinct x_0 (fast mode); prepare units of every overlay, each with its own x_j
+//   barrier
+//   phase R   canonical tiles of lanes: base rows -> y, apply_1 .. apply_k on the tile while it is in cache, + composed bias
+//
+// For one token every worker makes x and its versions for itself in its own row of the buffers (cheaper than a barrier) and takes
+// its share of the prepare units. For more tokens phase P is split by canonical blocks of kTokenBlock tokens. Tiles depend on the
+// site alone, never on the number of workers, so results do not either.
+#ifndef VENEER_CORE_DECODE_LINEAR_H_
+#define VENEER_CORE_DECODE_LINEAR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/compose/staged_composition.h"
+#include "core/decode/thread_pool.h"
+#include "kernels/kernels.h"
+
+namespace veneer {
+
+// Memory that the groups of a decoder share, since they run one after the other. Sized by the largest.
+struct LinearNeeds {
+  std::uint64_t x_floats = 0;        // per token row: x and all transformed versions
+  std::uint64_t q_blocks = 0;        // per token row: activation blocks of all distinct x_0
+  std::uint64_t prepared_bytes = 0;  // per token
+  std::uint64_t scratch_bytes = 0;   // per worker: one tile of output and the plugins' scratch
+
+  void Include(const LinearNeeds& other);  // the larger of each
+};
+
+class LinearScratch {
+ public:
+  // `rows`: tokens of a batch, at least the number of workers.
+  LinearScratch(const LinearNeeds& needs, std::uint32_t rows, std::uint32_t n_workers);
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  friend class LinearGroup;
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte[], Free> data_;
+  std::uint64_t bytes_ = 0;
+  LinearNeeds needs_;
+  float* x_ = nullptr;             // [rows][x_floats]
+  std::int8_t* q_ = nullptr;       // [rows][q_blocks * 32]
+  float* d_ = nullptr;             // [rows][q_blocks]
+  std::int32_t* sum_ = nullptr;    // [rows][q_blocks]
+  std::byte* prepared_ = nullptr;  // [rows][prepared_bytes]
+  std::byte* worker_ = nullptr;    // [n_workers][scratch_bytes]
+};
+
+class LinearGroup {
+ public:
+  // One site's output: y[t * stride + lane]; `accumulate` adds to what is there (the residual stream).
+  struct Output {
+    float* y;
+    std::uint64_t stride;
+    bool accumulate;
+  };
+  // Writes token t's input into `row` (site.in floats).
+  using Input = std::function<void(std::uint32_t t, float* row)>;
+
+  LinearGroup(const StagedComposition& composition, std::vector<const Site*> sites, const kernels::Table& kernels);
+
+  [[nodiscard]] const LinearNeeds& needs() const { return needs_; }
+
+  // Called by every worker of the pool inside Run. A barrier lies between the phases; none after the second.
+  void Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, const Input& input, LinearScratch& scratch,
+           std::span<const Output> outputs) const;
+
+ private:
+  struct OverlayPlan {
+    const OverlayBinding* binding;
+    std::uint64_t x_offset;            // its version x_j inside a token's row; 0 is the input itself
+    std::uint64_t transformed_offset;  // where x_{j-1} = T_j x_j goes; only for transforming overlays
+    std::uint64_t prepared_offset;     // inside a token's prepared bytes
+  };
+  struct SitePlan {
+    const Site* site;
+    const StagedSite* staged;
+    std::vector<OverlayPlan> overlays;  // manifest order
+    std::uint64_t x0_offset;            // the version that the base multiplies
+    std::uint64_t q_offset;             // first activation block of x_0 in a token's row; unused when the base multiplies f32
+    std::uint64_t tile;                 // lanes
+    std::uint64_t row_bytes;            // of a stored weight row
+    bool is_quantized;                  // the base multiplies quantized activations
+    bool quantizes;                     // is the first site with this x_0, so it quantizes for all
+  };
+
+  void PlanSite(const StagedComposition& composition, const Site& site);
+  [[nodiscard]] vnr_io IoAt(const OverlayPlan& plan, std::uint32_t x_row, std::uint32_t prepared_row, std::uint32_t tokens,
+                            std::uint32_t worker, LinearScratch& scratch) const;
+  void MakeVersions(std::uint32_t row, std::uint32_t tokens, std::uint32_t worker, LinearScratch& scratch) const;
+  void Quantize(std::uint32_t row, std::uint32_t tokens, LinearScratch& scratch) const;
+  void RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
+               LinearScratch& scratch, const Output& output) const;
+  void BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
+                const LinearScratch& scratch, float* y, std::uint64_t stride) const;
+
+  const kernels::Table* kernels_;
+  bool is_fast_;
+  std::uint64_t in_;
+  std::vector<SitePlan> plans_;
+  LinearNeeds needs_;
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_DECODE_LINEAR_H_

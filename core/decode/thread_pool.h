@@ -1,0 +1,58 @@
+// A fixed set of workers for regions in which all of them run the same function, with a barrier inside.
+#ifndef VENEER_CORE_DECODE_THREAD_POOL_H_
+#define VENEER_CORE_DECODE_THREAD_POOL_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace veneer {
+
+class ThreadPool {
+ public:
+  // The caller of Run is worker 0; n - 1 threads are started.
+  explicit ThreadPool(std::uint32_t n_workers);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  [[nodiscard]] std::uint32_t size() const { return n_workers_; }
+
+  // Runs body(worker) on every worker and returns when all are done. Not reentrant; one caller at a time.
+  void Run(const std::function<void(std::uint32_t worker)>& body);
+
+  // Inside Run: returns when every worker has called it. Spins for a moment, then yields: with another busy process on the machine
+  // two workers that only spin lose to one.
+  void Barrier();
+
+  // The part of n items that a worker owns when they are split evenly and in order: [begin, end).
+  struct Range {
+    std::uint64_t begin, end;
+  };
+  [[nodiscard]] Range Share(std::uint64_t n, std::uint32_t worker) const {
+    return {n * worker / n_workers_, n * (worker + 1) / n_workers_};
+  }
+
+ private:
+  void Serve(std::uint32_t worker);
+  void AwaitRegion(std::uint64_t seen);
+
+  std::uint32_t n_workers_;
+  std::vector<std::thread> threads_;
+  const std::function<void(std::uint32_t)>* body_ = nullptr;
+  std::atomic<std::uint64_t> region_{0};   // counts Run calls; workers wait for it to change
+  std::atomic<std::uint32_t> running_{0};  // workers still inside the region
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;  // for workers that sleep between regions
+  std::condition_variable wake_;
+  alignas(64) std::atomic<std::uint32_t> arrived_{0};
+  alignas(64) std::atomic<std::uint32_t> phase_{0};
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_DECODE_THREAD_POOL_H_
