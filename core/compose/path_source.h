@@ -16,7 +16,7 @@ namespace veneer {
 struct AdapterPath {
   std::filesystem::path path;
   Decimal strength;
-  std::string kind;                    // empty: the files decide
+  std::string kind;  // empty: the files decide
   std::vector<ManifestParam> params;
 };
 

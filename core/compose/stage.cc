@@ -54,8 +54,8 @@ BoundComposition& BoundComposition::operator=(BoundComposition&&) noexcept = def
 // The only maker of StagedComposition.
 class Stager {
  public:
-  static Result<BoundComposition> Bind(std::shared_ptr<const Base> base, const Composition& composition,
-                                       std::vector<StageAdapter> adapters, const Catalog& catalog, const StageOptions& options);
+  static Result<BoundComposition> Bind(std::shared_ptr<const Base> base, const Composition& composition, std::vector<StageAdapter> adapters,
+                                       const Catalog& catalog, const StageOptions& options);
   static Result<std::shared_ptr<const StagedComposition>> Stage(BoundComposition::Parts parts, const OverlayCost& cost);
 
  private:
@@ -66,8 +66,8 @@ class Stager {
   static Status ComposeVector(StagedComposition& staged, const Site& site);
 };
 
-Result<BoundComposition> Stager::Bind(std::shared_ptr<const Base> base, const Composition& composition,
-                                      std::vector<StageAdapter> adapters, const Catalog& catalog, const StageOptions& options) {
+Result<BoundComposition> Stager::Bind(std::shared_ptr<const Base> base, const Composition& composition, std::vector<StageAdapter> adapters,
+                                      const Catalog& catalog, const StageOptions& options) {
   BoundComposition bound;
   BoundComposition::Parts& parts = *bound.parts_;
   parts.staged = std::shared_ptr<StagedComposition>(new StagedComposition());
@@ -193,15 +193,12 @@ Result<BoundComposition> BoundComposition::Bind(std::shared_ptr<const Base> base
   return Stager::Bind(std::move(base), composition, std::move(adapters), catalog, options);
 }
 
-Result<std::shared_ptr<const StagedComposition>> BoundComposition::Stage() && {
-  return Stager::Stage(std::move(*parts_), cost_);
-}
+Result<std::shared_ptr<const StagedComposition>> BoundComposition::Stage() && { return Stager::Stage(std::move(*parts_), cost_); }
 
 Result<std::shared_ptr<const StagedComposition>> StageComposition(std::shared_ptr<const Base> base, std::vector<StageAdapter> adapters,
                                                                   const Composition& composition, const Catalog& catalog,
                                                                   const StageOptions& options) {
-  VENEER_ASSIGN(BoundComposition bound,
-                BoundComposition::Bind(std::move(base), composition, std::move(adapters), catalog, options));
+  VENEER_ASSIGN(BoundComposition bound, BoundComposition::Bind(std::move(base), composition, std::move(adapters), catalog, options));
   return std::move(bound).Stage();
 }
 

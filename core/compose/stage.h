@@ -37,10 +37,10 @@ struct OverlayCost {
 // The first half: overlays bound and costed, nothing staged. Movable; give it to Stage once.
 class BoundComposition {
  public:
-  // `adapters` belong to composition.adapters one to one. E415-E417, and whatever `bind` refuses, with adapter and site named. The catalogue
-  // outlives the result.
-  static Result<BoundComposition> Bind(std::shared_ptr<const Base> base, const Composition& composition,
-                                       std::vector<StageAdapter> adapters, const Catalog& catalog, const StageOptions& options);
+  // `adapters` belong to composition.adapters one to one. E415-E417, and whatever `bind` refuses, with adapter and site named. The
+  // catalogue outlives the result.
+  static Result<BoundComposition> Bind(std::shared_ptr<const Base> base, const Composition& composition, std::vector<StageAdapter> adapters,
+                                       const Catalog& catalog, const StageOptions& options);
   ~BoundComposition();
   BoundComposition(BoundComposition&&) noexcept;
   BoundComposition& operator=(BoundComposition&&) noexcept;

@@ -48,7 +48,7 @@ class StagedComposition {
   std::unique_ptr<MemoryBudget> budget_;
   std::vector<std::unique_ptr<OverlayArtifact>> artifacts_;  // destroyed after the bindings
   std::vector<std::unique_ptr<OverlayBinding>> bindings_;
-  std::vector<StagedSite> sites_;                            // by Site::index
+  std::vector<StagedSite> sites_;  // by Site::index
 };
 
 }  // namespace veneer
