@@ -1,0 +1,186 @@
+#include "core/model/config.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/tiny_gguf.h"
+
+namespace veneer {
+namespace {
+
+Result<ModelConfig> Read(const GgufWriter& writer) {
+  const std::string bytes = writer.Bytes();
+  const auto file = GgufFile::Parse(std::as_bytes(std::span(bytes)));
+  if (!file) FAIL(file.error().Text());
+  return ReadConfig(*file);
+}
+Error ErrorOf(const GgufWriter& writer) {
+  const auto config = Read(writer);
+  REQUIRE_FALSE(config.has_value());
+  return config.error();
+}
+ModelConfig ConfigOf(const GgufWriter& writer) {
+  auto config = Read(writer);
+  if (!config) FAIL(config.error().Text());
+  return *std::move(config);
+}
+
+TEST_CASE("config: every hyperparameter comes from its key") {
+  GgufWriter writer =
+      TinyLlama({.n_layers = 3, .hidden = 96, .ffn = 160, .n_heads = 6, .n_kv_heads = 2, .vocab = 311, .rope_base = 500000});
+  writer.Set("llama.attention.layer_norm_rms_epsilon", 1e-6f);
+  const ModelConfig config = ConfigOf(writer);
+  CHECK(config.arch == "llama");
+  CHECK(config.n_layers == 3);
+  CHECK(config.hidden == 96);
+  CHECK(config.ffn == 160);
+  CHECK(config.n_heads == 6);
+  CHECK(config.n_kv_heads == 2);
+  CHECK(config.head_dim == 16);
+  CHECK(config.vocab == 311);
+  CHECK(config.context_length == 128);
+  CHECK(config.rms_epsilon == 1e-6f);
+  CHECK(config.rope_base == 500000);
+  CHECK(config.rope_frequency_scale == 1);
+  CHECK(config.rope_factors.empty());
+  CHECK(config.tied_head);
+}
+
+TEST_CASE("config: missing optional keys take the defaults of the format") {
+  GgufWriter writer = TinyLlama();
+  for (const char* const key : {"llama.attention.head_count_kv", "llama.rope.dimension_count", "llama.rope.freq_base", "general.name"})
+    writer.Remove(key);
+  const ModelConfig config = ConfigOf(writer);
+  CHECK(config.n_kv_heads == config.n_heads);
+  CHECK(config.head_dim == 16);
+  CHECK(config.rope_base == 10000);
+}
+
+TEST_CASE("config: each required key is named when it is missing and refused when it is zero or mistyped") {
+  for (const char* const key :
+       {"llama.block_count", "llama.embedding_length", "llama.context_length", "llama.feed_forward_length", "llama.attention.head_count"}) {
+    GgufWriter writer = TinyLlama();
+    writer.Remove(key);
+    CHECK(ErrorOf(writer).code == Code::FIELD_MISSING);
+    CHECK(ErrorOf(writer).at == key);
+    writer.Set(key, std::uint32_t{0});
+    CHECK(ErrorOf(writer).at == key);
+    writer.Set(key, "many");
+    CHECK(ErrorOf(writer).code == Code::FIELD_TYPE);
+    writer.Set(key, UINT64_MAX);
+    CHECK(ErrorOf(writer).code == Code::HEADER_CORRUPT);
+  }
+  GgufWriter writer = TinyLlama();
+  writer.Remove("llama.attention.layer_norm_rms_epsilon");
+  CHECK(ErrorOf(writer).at == "llama.attention.layer_norm_rms_epsilon");
+}
+
+TEST_CASE("config: head counts and feed-forward lengths may be arrays of one value, not of several") {
+  GgufWriter writer = TinyLlama({.n_layers = 2});
+  writer.Set("llama.attention.head_count", std::vector<std::int32_t>{4, 4});
+  writer.Set("llama.attention.head_count_kv", std::vector<std::int32_t>{2, 2});
+  writer.Set("llama.feed_forward_length", std::vector<std::int32_t>{96, 96});
+  CHECK(ConfigOf(writer).n_kv_heads == 2);
+  writer.Set("llama.attention.head_count_kv", std::vector<std::int32_t>{2, 4});
+  CHECK(ErrorOf(writer).code == Code::FORMAT_UNSUPPORTED);
+  writer.Set("llama.attention.head_count_kv", std::vector<std::int32_t>{2});
+  CHECK(ErrorOf(writer).code == Code::HEADER_CORRUPT);
+  writer.Set("llama.attention.head_count_kv", std::vector<std::int32_t>{-2, -2});
+  CHECK(ErrorOf(writer).code == Code::HEADER_CORRUPT);
+}
+
+TEST_CASE("config: another architecture is refused by its name") {
+  GgufWriter writer = TinyLlama();
+  writer.Set("general.architecture", "qwen2");
+  const Error error = ErrorOf(writer);
+  CHECK(error.code == Code::FORMAT_UNSUPPORTED);
+  CHECK(error.at == "general.architecture");
+  CHECK(error.detail.find("qwen2") != std::string::npos);
+  CHECK(error.detail.find("llama") != std::string::npos);
+}
+
+TEST_CASE("config: what would change the arithmetic is refused with key and value") {
+  const auto refused = [](const char* key, auto value, const char* shown) {
+    GgufWriter writer = TinyLlama();
+    writer.Set(key, value);
+    const Error error = ErrorOf(writer);
+    CHECK(error.code == Code::FORMAT_UNSUPPORTED);
+    CHECK(error.at == key);
+    CHECK(error.detail.find(shown) != std::string::npos);
+  };
+  refused("llama.expert_count", std::uint32_t{8}, "8");
+  refused("llama.attention.sliding_window", std::uint32_t{4096}, "4096");
+  refused("split.count", std::uint32_t{3}, "3");
+  refused("general.type", "adapter", "adapter");
+  refused("general.quantization_version", std::uint32_t{1}, "1");
+  refused("llama.rope.scaling.type", "yarn", "yarn");
+  refused("llama.rope.scaling.type", "longrope", "longrope");
+  refused("llama.rope.scaling.attn_factor", 0.5f, "0.5");
+  refused("llama.rope.dimension_count", std::uint32_t{8}, "8");
+  refused("llama.attention.value_length", std::uint32_t{32}, "32");
+  refused("llama.logit_scale", 0.25f, "0.25");
+  refused("llama.attention.scale", 0.5f, "0.5");
+  refused("llama.attention.causal", false, "false");
+  GgufWriter neutral = TinyLlama();
+  neutral.Set("llama.expert_count", std::uint32_t{0});
+  neutral.Set("llama.attention.sliding_window", std::uint32_t{0});
+  neutral.Set("split.count", std::uint32_t{1});
+  neutral.Set("llama.logit_scale", 0.0f);
+  neutral.Set("llama.attention.causal", true);
+  neutral.Set("llama.rope.scaling.type", "none");
+  neutral.Set("general.type", "model");
+  CHECK(Read(neutral).has_value());
+}
+
+TEST_CASE("config: head counts that do not divide and odd head sizes are refused") {
+  GgufWriter writer = TinyLlama();
+  writer.Set("llama.attention.head_count_kv", std::uint32_t{3});
+  CHECK(ErrorOf(writer).code == Code::HEADER_CORRUPT);
+  GgufWriter uneven = TinyLlama();
+  uneven.Set("llama.attention.head_count", std::uint32_t{5});
+  CHECK(ErrorOf(uneven).code == Code::HEADER_CORRUPT);
+  GgufWriter odd = TinyLlama();
+  odd.Set("llama.attention.key_length", std::uint32_t{15});
+  CHECK(ErrorOf(odd).code == Code::HEADER_CORRUPT);
+}
+
+TEST_CASE("config: a head size of its own is read from key_length") { CHECK(ConfigOf(TinyLlama({.head_dim = 32})).head_dim == 32); }
+
+TEST_CASE("config: linear rope scaling is one over the factor, under both keys") {
+  GgufWriter writer = TinyLlama();
+  writer.Set("llama.rope.scaling.type", "linear");
+  writer.Set("llama.rope.scaling.factor", 4.0f);
+  CHECK(ConfigOf(writer).rope_frequency_scale == 0.25f);
+  writer.Set("llama.rope.scaling.factor", -1.0f);
+  CHECK(ErrorOf(writer).code == Code::HEADER_CORRUPT);
+  writer.Set("llama.rope.scaling.type", "none");
+  CHECK(ConfigOf(writer).rope_frequency_scale == 1);
+  GgufWriter old = TinyLlama();
+  old.Set("llama.rope.scale_linear", 2.0f);
+  CHECK(ConfigOf(old).rope_frequency_scale == 0.5f);
+}
+
+TEST_CASE("config: rope factors come from rope_freqs and must be one positive number for each pair") {
+  GgufWriter writer = TinyLlama({.rope_factors = true});
+  CHECK(ConfigOf(writer).rope_factors == std::vector<float>{1, 1, 1, 1, 4, 4, 4, 4});
+  writer.SetTensor("rope_freqs.weight", VNR_F32, {4}, std::string(16, '\x01'));
+  CHECK(ErrorOf(writer).code == Code::SHAPE_MISMATCH);
+  writer.SetTensor("rope_freqs.weight", VNR_F32, {8}, std::string(32, '\0'));
+  CHECK(ErrorOf(writer).code == Code::NOT_FINITE);
+}
+
+TEST_CASE("config: a vocabulary of another size than the embedding is refused, a file without the embedding named") {
+  GgufWriter writer = TinyLlama();
+  writer.Set("llama.vocab_size", std::uint32_t{321});
+  CHECK(ErrorOf(writer).code == Code::TOKENIZER_MISMATCH);
+  GgufWriter shorter = TinyLlama();
+  shorter.Set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
+  CHECK(ErrorOf(shorter).code == Code::TOKENIZER_MISMATCH);
+  GgufWriter vocabulary = TinyLlama();
+  vocabulary.RemoveTensor("token_embd.weight");
+  CHECK(ErrorOf(vocabulary).at == "token_embd.weight");
+}
+
+}  // namespace
+}  // namespace veneer
