@@ -15,7 +15,7 @@
 
 namespace veneer::kernels {
 
-inline constexpr std::uint32_t kTypes = 32;          // size of the per-type arrays, indexed by VNR_F32 ... VNR_INT8_ROW
+inline constexpr std::uint32_t kTypes = 32;  // size of the per-type arrays, indexed by VNR_F32 ... VNR_INT8_ROW
 inline constexpr std::uint64_t kActivationBlock = 32;
 
 // Activations of `fast` mode: blocks of 32 int8 with one f32 scale, x[i] ~ d[i / 32] * q[i]; sum[b] = sum of q over block b.
@@ -52,17 +52,18 @@ struct Table {
 
   // sum_i a[i] * b[i] in the order of dot_rows.
   float (*dot)(const float* a, const float* b, std::uint64_t n);
-  float (*dot_f16)(const float* a, const std::uint16_t* b, std::uint64_t n);             // b: IEEE half
-  void (*axpy)(float scale, const float* x, float* y, std::uint64_t n);                  // y += scale * x, one FMA each
+  float (*dot_f16)(const float* a, const std::uint16_t* b, std::uint64_t n);  // b: IEEE half
+  void (*axpy)(float scale, const float* x, float* y, std::uint64_t n);       // y += scale * x, one FMA each
   void (*axpy_f16)(float scale, const std::uint16_t* x, float* y, std::uint64_t n);
-  void (*mul)(const float* a, const float* b, float* out, std::uint64_t n);              // out may be a
-  void (*add)(const float* a, float* y, std::uint64_t n);                                // y += a
-  void (*to_f16)(const float* x, std::uint16_t* out, std::uint64_t n);                   // round to nearest even
+  void (*mul)(const float* a, const float* b, float* out, std::uint64_t n);  // out may be a
+  void (*add)(const float* a, float* y, std::uint64_t n);                    // y += a
+  void (*to_f16)(const float* x, std::uint16_t* out, std::uint64_t n);       // round to nearest even
   void (*rms_norm)(const float* x, const float* weight, float epsilon, std::uint64_t n, float* out);
-  void (*silu_mul)(const float* gate, const float* up, float* out, std::uint64_t n);     // out = gate / (1 + exp(-gate)) * up
-  void (*softmax)(float* x, std::uint64_t n);                                            // in place, max subtracted
+  void (*silu_mul)(const float* gate, const float* up, float* out, std::uint64_t n);  // out = gate / (1 + exp(-gate)) * up
+  void (*softmax)(float* x, std::uint64_t n);                                         // in place, max subtracted
   // Rotate-half RoPE in Hugging Face order on one head: pairs (i, i + head_dim/2); cos and sin [head_dim / 2].
   void (*rope)(float* head, const float* cos, const float* sin, std::uint64_t head_dim);
+  void (*exp)(const float* x, float* out, std::uint64_t n);  // within 1 ulp; out may be x
 };
 
 // Tables this CPU can run, best first; the last is always "scalar".
@@ -72,8 +73,8 @@ struct TableList {
 };
 TableList Runnable();
 
-// The best runnable table, or the one that the environment variable VENEER_FORCE_ISA names. nullptr when that name is unknown or not
-// runnable here: the caller reports it.
+// The best runnable table, or the one that the environment variable VENEER_FORCE_ISA names (empty: as unset). nullptr when that name is
+// unknown or not runnable here: the caller reports it.
 const Table* Select();
 
 // Exact IEEE conversions, for code outside hot loops.

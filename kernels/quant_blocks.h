@@ -1,0 +1,65 @@
+// Stored blocks of quantized weights, byte for byte as a GGUF file holds them (little-endian, no padding, any alignment: every member
+// is made of bytes). Source: ggml's block formats. j counts elements within the block; "half" is an IEEE binary16.
+#ifndef VENEER_KERNELS_QUANT_BLOCKS_H_
+#define VENEER_KERNELS_QUANT_BLOCKS_H_
+
+#include <cstdint>
+
+namespace veneer::kernels {
+
+struct StoredHalf {
+  std::uint8_t bytes[2];
+};
+
+// y[j] = ((qs[j] & 15) - 8) d, y[j + 16] = ((qs[j] >> 4) - 8) d, j < 16.
+struct BlockQ4_0 {
+  StoredHalf d;
+  std::uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ4_0) == 18 && alignof(BlockQ4_0) == 1);
+
+// y = q d + m, nibbles as in Q4_0.
+struct BlockQ4_1 {
+  StoredHalf d, m;
+  std::uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ4_1) == 20 && alignof(BlockQ4_1) == 1);
+
+// Bit j of qh (a little-endian 32-bit word) is the fifth bit of element j; y = (q - 16) d.
+struct BlockQ5_0 {
+  StoredHalf d;
+  std::uint8_t qh[4];
+  std::uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ5_0) == 22 && alignof(BlockQ5_0) == 1);
+
+// Bits as in Q5_0; y = q d + m.
+struct BlockQ5_1 {
+  StoredHalf d, m;
+  std::uint8_t qh[4];
+  std::uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ5_1) == 24 && alignof(BlockQ5_1) == 1);
+
+// y[j] = qs[j] d.
+struct BlockQ8_0 {
+  StoredHalf d;
+  std::int8_t qs[32];
+};
+static_assert(sizeof(BlockQ8_0) == 34 && alignof(BlockQ8_0) == 1);
+
+// 256 elements. Group g (0..7) holds elements 32 g .. 32 g + 31; with h = g / 4 and k = g % 4, element 32 g + l has
+//   low nibble: ql[64 h + 32 (k % 2) + l], its low half for k < 2, its high half otherwise
+//   two high bits: qh[32 h + l] >> 2 k
+//   y = d scales[2 g + l / 16] (q - 32).
+struct BlockQ6_K {
+  std::uint8_t ql[128];
+  std::uint8_t qh[64];
+  std::int8_t scales[16];
+  StoredHalf d;
+};
+static_assert(sizeof(BlockQ6_K) == 210 && alignof(BlockQ6_K) == 1);
+
+}  // namespace veneer::kernels
+
+#endif  // VENEER_KERNELS_QUANT_BLOCKS_H_

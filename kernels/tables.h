@@ -1,0 +1,27 @@
+// Internal: what the instruction sets hand to dispatch.cc, and what their per-type files hand to their table.cc.
+#ifndef VENEER_KERNELS_TABLES_H_
+#define VENEER_KERNELS_TABLES_H_
+
+#include "kernels/kernels.h"
+
+namespace veneer::kernels {
+
+// The kernels of one stored type. dot_rows_q8 is nullptr for types that fast mode multiplies with f32 activations.
+struct TypeKernels {
+  Table::Dequantize dequantize;
+  Table::DotRows dot_rows;
+  Table::DotRowsQ8 dot_rows_q8;
+};
+
+inline void SetType(Table& table, int type, const TypeKernels& kernels) {
+  table.dequantize[type] = kernels.dequantize;
+  table.dot_rows[type] = kernels.dot_rows;
+  table.dot_rows_q8[type] = kernels.dot_rows_q8;
+}
+
+const Table& ScalarTable();
+const Table& Avx2Table();  // defined on x86-64 only; its kernels need AVX2, FMA, F16C and an operating system that saves YMM state
+
+}  // namespace veneer::kernels
+
+#endif  // VENEER_KERNELS_TABLES_H_
