@@ -22,12 +22,12 @@ struct Q6_K {
     return (low | high << 4) - 32;
   }
 
-  // d scale q is exact: 11 + 7 + 5 bits.
+  // (d scale) q, each exact: 11 + 7 + 5 bits.
   static void Decode32(const void* row, std::uint64_t b, float* out) {
     const BlockQ6_K& block = At(row, b);
     const int g = static_cast<int>(b % 8);
     const float d = Load(block.d);
-    for (int l = 0; l < 32; ++l) out[l] = d * static_cast<float>(block.scales[2 * g + l / 16] * Integer(block, g, l));
+    for (int l = 0; l < 32; ++l) out[l] = d * static_cast<float>(block.scales[2 * g + l / 16]) * static_cast<float>(Integer(block, g, l));
   }
 
   // |integer sum| <= 2 x 128 x 16 x 32 x 127 = 16 646 144 < 2^24: its conversion to f32 is exact.

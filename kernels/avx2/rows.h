@@ -1,0 +1,202 @@
+// `dequantize` and the exact `dot_rows` for any stored type, in terms of a small description of that type:
+//   kBlock, kBlockBytes               elements and bytes of a stored block
+//   Decode32(row, b, w)               w[v] = values of elements 32 b + 8 v .. 32 b + 8 v + 7 of a row
+// One token goes through registers; several tokens share weights decoded into a panel in the L1 cache. Every lane sees its elements in
+// ascending order either way, so the bits are the same.
+#ifndef VENEER_KERNELS_AVX2_ROWS_H_
+#define VENEER_KERNELS_AVX2_ROWS_H_
+
+#include <cstdint>
+
+#include "kernels/avx2/simd.h"
+
+namespace veneer::kernels::avx2 {
+namespace {  // NOLINT: internal linkage on purpose, see simd.h
+
+VENEER_INLINE void Store32(const __m256 w[4], float* out) {
+  for (int v = 0; v < 4; ++v) _mm256_storeu_ps(out + 8 * v, w[v]);
+}
+
+// The last `count` < 32 elements of a row whose type has kBlock = 1; zero bytes are zeros in all of these.
+template <class Type>
+VENEER_INLINE void DecodeTail(const void* row, std::uint64_t first, std::uint64_t count, __m256 w[4]) {
+  static_assert(Type::kBlock == 1);
+  alignas(32) std::uint8_t bytes[kLanes * Type::kBlockBytes] = {};
+  const std::uint8_t* source = static_cast<const std::uint8_t*>(row) + first * Type::kBlockBytes;
+  for (std::uint64_t j = 0; j < count * Type::kBlockBytes; ++j) bytes[j] = source[j];
+  Type::Decode32(bytes, 0, w);
+}
+
+template <class Type>
+void DequantizeRow(const void* src, float* dst, std::uint64_t n) {
+  __m256 w[4];
+  for (std::uint64_t b = 0; b < n / kLanes; ++b) {
+    Type::Decode32(src, b, w);
+    Store32(w, dst + kLanes * b);
+  }
+  if constexpr (Type::kBlock == 1) {
+    const std::uint64_t rest = n % kLanes;
+    if (rest == 0) return;
+    alignas(32) float values[kLanes];
+    DecodeTail<Type>(src, n - rest, rest, w);
+    Store32(w, values);
+    for (std::uint64_t j = 0; j < rest; ++j) dst[n - rest + j] = values[j];
+  }
+}
+
+// ---- one token ----
+
+// Two rows at once: two streams from memory, eight accumulators.
+template <class Type>
+VENEER_INLINE void DotTwoRows(const void* row0, const void* row1, std::uint64_t cols, const float* x, float out[2]) {
+  const void* rows[2] = {row0, row1};
+  __m256 sum[2][4], w[4];
+  for (int r = 0; r < 2; ++r) {
+    for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_setzero_ps();
+  }
+  const std::uint64_t blocks = cols / kLanes;
+  for (std::uint64_t b = 0; b < blocks; ++b) {
+    for (int r = 0; r < 2; ++r) {
+      Type::Decode32(rows[r], b, w);
+      for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_fmadd_ps(w[v], _mm256_loadu_ps(x + kLanes * b + 8 * v), sum[r][v]);
+    }
+  }
+  if constexpr (Type::kBlock == 1) {
+    const std::uint64_t rest = cols % kLanes;
+    if (rest != 0) {
+      const Padded<kLanes, float> tail(x + kLanes * blocks, rest, 0.0f);
+      for (int r = 0; r < 2; ++r) {
+        DecodeTail<Type>(rows[r], kLanes * blocks, rest, w);
+        for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_fmadd_ps(w[v], _mm256_load_ps(tail.values + 8 * v), sum[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < 2; ++r) out[r] = SumLanes(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+}
+
+template <class Type>
+void DotRowsOneToken(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, float* y) {
+  const std::uint32_t half = (n_rows + 1) / 2;  // rows r and r + half: far apart, so that the prefetcher sees two streams
+  for (std::uint32_t r = 0; r < half; ++r) {
+    const bool both = r + half < n_rows;
+    float out[2];
+    DotTwoRows<Type>(rows[r], rows[both ? r + half : r], cols, x, out);
+    y[r] = out[0];
+    if (both) y[r + half] = out[1];
+  }
+}
+
+// ---- several tokens ----
+
+inline constexpr int kTileRows = 4;
+inline constexpr int kTileTokens = 24;        // share one decoding; a multiple of kRegisterTokens
+inline constexpr int kRegisterTokens = 3;     // 4 x 3 accumulators, 4 weights: 16 registers less the one for x, which is an operand
+inline constexpr std::uint64_t kChunk = 256;  // columns decoded at once: panel 4 KiB, x 24 KiB
+
+struct Tile {
+  alignas(32) float lanes[kTileTokens][kTileRows][kLanes];
+  alignas(32) float panel[kTileRows][kChunk];
+};
+
+// lanes[t][r] += w[r][i] x[t][i] over n columns, n a multiple of 32. One group of eight lanes at a time, so that 12 sums fit registers.
+template <int kTokens>
+VENEER_INLINE void MultiplyPanel(const float* const w[kTileRows], const float* x, std::uint64_t x_stride, std::uint64_t n,
+                                 float (*lanes)[kTileRows][kLanes]) {
+  for (std::uint64_t j = 0; j < kLanes; j += 8) {
+    __m256 sum[kTokens][kTileRows];
+    for (int t = 0; t < kTokens; ++t) {
+      for (int r = 0; r < kTileRows; ++r) sum[t][r] = _mm256_load_ps(lanes[t][r] + j);
+    }
+    for (std::uint64_t i = j; i < n; i += kLanes) {
+      __m256 wide[kTileRows];
+      for (int r = 0; r < kTileRows; ++r) wide[r] = _mm256_loadu_ps(w[r] + i);
+      for (int t = 0; t < kTokens; ++t) {
+        const __m256 value = _mm256_loadu_ps(x + static_cast<std::uint64_t>(t) * x_stride + i);
+        for (int r = 0; r < kTileRows; ++r) sum[t][r] = _mm256_fmadd_ps(wide[r], value, sum[t][r]);
+      }
+    }
+    for (int t = 0; t < kTokens; ++t) {
+      for (int r = 0; r < kTileRows; ++r) _mm256_store_ps(lanes[t][r] + j, sum[t][r]);
+    }
+  }
+}
+
+VENEER_INLINE void MultiplyTokens(const float* const w[kTileRows], const float* x, std::uint64_t x_stride, std::uint64_t n, int tokens,
+                                  float (*lanes)[kTileRows][kLanes]) {
+  int t = 0;
+  for (; t + kRegisterTokens <= tokens; t += kRegisterTokens) {
+    MultiplyPanel<kRegisterTokens>(w, x + static_cast<std::uint64_t>(t) * x_stride, x_stride, n, lanes + t);
+  }
+  for (; t < tokens; ++t) MultiplyPanel<1>(w, x + static_cast<std::uint64_t>(t) * x_stride, x_stride, n, lanes + t);
+}
+
+template <class Type>
+void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float* x, std::uint64_t x_stride, int tokens, Tile& tile) {
+  for (int t = 0; t < tokens; ++t) {
+    for (int r = 0; r < kTileRows; ++r) {
+      for (std::uint64_t j = 0; j < kLanes; j += 8) _mm256_store_ps(tile.lanes[t][r] + j, _mm256_setzero_ps());
+    }
+  }
+  const float* w[kTileRows];
+  for (int r = 0; r < kTileRows; ++r) w[r] = tile.panel[r];
+  __m256 block[4];
+  const std::uint64_t whole = cols / kLanes * kLanes;
+  for (std::uint64_t first = 0; first < whole; first += kChunk) {
+    const std::uint64_t n = whole - first < kChunk ? whole - first : kChunk;
+    for (int r = 0; r < kTileRows; ++r) {
+      for (std::uint64_t i = 0; i < n; i += kLanes) {
+        Type::Decode32(rows[r], (first + i) / kLanes, block);
+        Store32(block, tile.panel[r] + i);
+      }
+    }
+    MultiplyTokens(w, x + first, x_stride, n, tokens, tile.lanes);
+  }
+  if constexpr (Type::kBlock == 1) {
+    const std::uint64_t rest = cols - whole;
+    if (rest == 0) return;
+    for (int r = 0; r < kTileRows; ++r) {
+      DecodeTail<Type>(rows[r], whole, rest, block);
+      Store32(block, tile.panel[r]);
+    }
+    for (int t = 0; t < tokens; ++t) {
+      const Padded<kLanes, float> tail(x + static_cast<std::uint64_t>(t) * x_stride + whole, rest, 0.0f);
+      MultiplyPanel<1>(w, tail.values, 0, kLanes, tile.lanes + t);
+    }
+  }
+}
+
+template <class Type>
+void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
+                          std::uint32_t tokens, float* y, std::uint64_t y_stride) {
+  Tile tile;
+  for (std::uint32_t first = 0; first < n_rows; first += kTileRows) {
+    const void* group[kTileRows];  // a short group repeats its last row
+    for (std::uint32_t r = 0; r < kTileRows; ++r) group[r] = rows[first + r < n_rows ? first + r : n_rows - 1];
+    for (std::uint32_t t = 0; t < tokens; t += kTileTokens) {
+      const std::uint32_t count = tokens - t < kTileTokens ? tokens - t : kTileTokens;
+      DotTile<Type>(group, cols, x + t * x_stride, x_stride, static_cast<int>(count), tile);
+      for (std::uint32_t u = 0; u < count; ++u) {
+        for (std::uint32_t r = 0; r < kTileRows && first + r < n_rows; ++r) {
+          const float* lane = tile.lanes[u][r];
+          y[(t + u) * y_stride + first + r] =
+              SumLanes(_mm256_load_ps(lane), _mm256_load_ps(lane + 8), _mm256_load_ps(lane + 16), _mm256_load_ps(lane + 24));
+        }
+      }
+    }
+  }
+}
+
+template <class Type>
+void DotRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
+             std::uint32_t tokens, float* y, std::uint64_t y_stride) {
+  if (tokens == 1) {
+    DotRowsOneToken<Type>(rows, n_rows, cols, x, y);
+  } else {
+    DotRowsSeveralTokens<Type>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
+  }
+}
+
+}  // namespace
+}  // namespace veneer::kernels::avx2
+
+#endif  // VENEER_KERNELS_AVX2_ROWS_H_

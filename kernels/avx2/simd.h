@@ -1,0 +1,60 @@
+// Small helpers for AVX2 files. Everything is static and always inlined: an ISA object must hold no function that another object could
+// share, or the linker may hand AVX2 code to a caller on an older processor.
+#ifndef VENEER_KERNELS_AVX2_SIMD_H_
+#define VENEER_KERNELS_AVX2_SIMD_H_
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/quant_blocks.h"
+
+#define VENEER_INLINE static inline __attribute__((always_inline))
+
+namespace veneer::kernels::avx2 {
+
+inline constexpr std::uint64_t kLanes = 32;  // four vectors of eight; the order is that of scalar/lanes.h
+
+VENEER_INLINE __m256i LoadBytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+VENEER_INLINE __m128i LoadBytes16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+
+VENEER_INLINE int HalfBits(const StoredHalf& half) {
+  std::uint16_t bits;
+  __builtin_memcpy(&bits, &half, sizeof bits);
+  return bits;
+}
+VENEER_INLINE float WidenHalf(const StoredHalf& half) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(HalfBits(half)))); }
+
+VENEER_INLINE std::int32_t Int32At(const void* p) {
+  std::int32_t value;
+  __builtin_memcpy(&value, p, sizeof value);
+  return value;
+}
+
+// Lanes 8 apart, then halves of 4, 2, 1.
+VENEER_INLINE float SumLanes(__m256 a, __m256 b, __m256 c, __m256 d) {
+  const __m256 s = _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+VENEER_INLINE std::int32_t SumInts(__m256i v) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+
+// `count` elements from `source`, the rest of the N filled with `fill`.
+template <std::uint64_t N, class T>
+struct Padded {
+  alignas(32) T values[N];
+
+  __attribute__((always_inline)) Padded(const T* source, std::uint64_t count, T fill) {
+    for (std::uint64_t j = 0; j < N; ++j) values[j] = j < count ? source[j] : fill;
+  }
+};
+
+}  // namespace veneer::kernels::avx2
+
+#endif  // VENEER_KERNELS_AVX2_SIMD_H_

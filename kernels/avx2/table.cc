@@ -1,0 +1,44 @@
+#include "kernels/avx2/avx2.h"
+#include "kernels/tables.h"
+#include "veneer/abi.h"
+
+namespace veneer::kernels {
+namespace {
+
+Table Make() {
+  using namespace avx2;  // NOLINT: this function only lists its members
+  Table table = {};
+  table.isa = "avx2";
+  SetType(table, VNR_F32, kF32);
+  SetType(table, VNR_F16, kF16);
+  SetType(table, VNR_BF16, kBF16);
+  SetType(table, VNR_Q4_0, kQ4_0);
+  SetType(table, VNR_Q4_1, kQ4_1);
+  SetType(table, VNR_Q5_0, kQ5_0);
+  SetType(table, VNR_Q5_1, kQ5_1);
+  SetType(table, VNR_Q8_0, kQ8_0);
+  SetType(table, VNR_Q6_K, kQ6_K);
+  table.quantize_activations = QuantizeActivations;
+  table.dot = Dot;
+  table.dot_f16 = DotF16;
+  table.axpy = Axpy;
+  table.axpy_f16 = AxpyF16;
+  table.mul = Mul;
+  table.add = Add;
+  table.to_f16 = ToF16;
+  table.rms_norm = RmsNorm;
+  table.silu_mul = SiluMul;
+  table.softmax = Softmax;
+  table.rope = Rope;
+  table.exp = Exp;
+  return table;
+}
+
+}  // namespace
+
+const Table& Avx2Table() {
+  static const Table table = Make();
+  return table;
+}
+
+}  // namespace veneer::kernels
