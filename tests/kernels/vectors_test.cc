@@ -1,0 +1,106 @@
+#include "kernels/kernels.h"
+#include "tests/kernels/oracle.h"
+#include "tests/support/catch.h"
+
+namespace veneer::kernels_test {
+namespace {
+
+constexpr std::uint64_t kLengths[] = {0, 1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 1000};
+
+std::vector<std::uint16_t> RandomHalves(std::uint64_t n, Random& random) {
+  std::vector<std::uint16_t> halves(n);
+  for (std::uint16_t& half : halves) half = static_cast<std::uint16_t>(random.Below(2) << 15 | random.Below(0x4000));
+  return halves;
+}
+
+}  // namespace
+
+// Gamma(ceil(n / 32) + 5) sum |a b|: one rounding for each element of a lane, five levels of the tree.
+TEST_CASE("dot and dot_f16: within the bound of the lane order, and the same bits on every instruction set", "[kernels]") {
+  for (std::uint64_t n : kLengths) {
+    Random random(n);
+    const std::vector<float> a = RandomFloats(n + 1, random), b = RandomFloats(n + 1, random);
+    const std::vector<std::uint16_t> h = RandomHalves(n + 1, random);
+    double exact = 0, magnitude = 0, exact_h = 0, magnitude_h = 0;
+    for (std::uint64_t i = 1; i <= n; ++i) {
+      const double x = static_cast<double>(a[i]);
+      exact += x * static_cast<double>(b[i]);
+      magnitude += std::fabs(x * static_cast<double>(b[i]));
+      exact_h += x * HalfValue(h[i]);
+      magnitude_h += std::fabs(x * HalfValue(h[i]));
+    }
+    const double gamma = Gamma(std::ceil(static_cast<double>(n) / 32) + 5);
+    for (const kernels::Table* table : Tables()) {
+      INFO(table->isa << " n " << n);
+      const float y = table->dot(a.data() + 1, b.data() + 1, n), y_h = table->dot_f16(a.data() + 1, h.data() + 1, n);
+      CHECK(std::fabs(static_cast<double>(y) - exact) <= gamma * magnitude);
+      CHECK(std::fabs(static_cast<double>(y_h) - exact_h) <= gamma * magnitude_h);
+      CHECK(SameBits(y, Scalar().dot(a.data() + 1, b.data() + 1, n)));
+      CHECK(SameBits(y_h, Scalar().dot_f16(a.data() + 1, h.data() + 1, n)));
+    }
+  }
+}
+
+TEST_CASE("dot: gives the bits of dot_rows over an F32 row", "[kernels]") {
+  Random random(3);
+  const std::vector<float> w = RandomFloats(777, random), x = RandomFloats(777, random);
+  for (const kernels::Table* table : Tables()) {
+    const void* row = w.data();
+    float y;
+    table->dot_rows[0](&row, 1, 777, x.data(), 777, 1, &y, 1);
+    CHECK(SameBits(y, table->dot(w.data(), x.data(), 777)));
+  }
+}
+
+// A fused multiply-add rounds the exact sum once; in f64 the product of two f32 is exact (48 bits) and the sum is rounded at 2^-53,
+// so the bound is one f32 rounding plus that. mul and add are single correctly rounded operations: f64 rounded to f32 is exact.
+TEST_CASE("axpy, mul, add: one rounding for each element, nothing past the end", "[kernels]") {
+  for (std::uint64_t n : kLengths) {
+    Random random(n + 7);
+    const std::vector<float> x = RandomFloats(n + 1, random), start = RandomFloats(n + 1, random);
+    const std::vector<std::uint16_t> h = RandomHalves(n + 1, random);
+    const float scale = 0.37f;
+    for (const kernels::Table* table : Tables()) {
+      INFO(table->isa << " n " << n);
+      std::vector<float> y = start, y_h = start, product = start, sum = start;
+      table->axpy(scale, x.data(), y.data(), n);
+      table->axpy_f16(scale, h.data(), y_h.data(), n);
+      table->mul(product.data(), x.data(), product.data(), n);
+      table->add(x.data(), sum.data(), n);
+      for (std::uint64_t i = 0; i < n; ++i) {
+        const double a = static_cast<double>(start[i]), b = static_cast<double>(x[i]), s = static_cast<double>(scale);
+        REQUIRE(std::fabs(static_cast<double>(y[i]) - (a + s * b)) <= kU * 1.001 * std::fabs(a + s * b) + 0x1p-52);
+        REQUIRE(std::fabs(static_cast<double>(y_h[i]) - (a + s * HalfValue(h[i]))) <=
+                kU * 1.001 * std::fabs(a + s * HalfValue(h[i])) + 0x1p-52);
+        REQUIRE(product[i] == static_cast<float>(a * b));
+        REQUIRE(sum[i] == static_cast<float>(a + b));
+      }
+      for (const std::vector<float>* out : {&y, &y_h, &product, &sum}) REQUIRE(SameBits(out->back(), start.back()));
+      std::vector<float> scalar = start, scalar_h = start;
+      Scalar().axpy(scale, x.data(), scalar.data(), n);
+      Scalar().axpy_f16(scale, h.data(), scalar_h.data(), n);
+      CHECK(FirstDifference(y, scalar) == n + 1);
+      CHECK(FirstDifference(y_h, scalar_h) == n + 1);
+    }
+  }
+}
+
+TEST_CASE("to_f16: any f32 bits, NaNs included, narrow to the same half on every instruction set", "[kernels]") {
+  Random random(11);
+  std::vector<float> x(100003);
+  for (float& value : x) value = std::bit_cast<float>(static_cast<std::uint32_t>(random.Bits()));
+  std::vector<std::uint16_t> expected(x.size());
+  Scalar().to_f16(x.data(), expected.data(), x.size());
+  for (const kernels::Table* table : Tables()) {
+    for (std::uint64_t n : kLengths) {
+      std::vector<std::uint16_t> out(n + 1, 0x1234);
+      table->to_f16(x.data(), out.data(), n);
+      CHECK(out.back() == 0x1234);
+    }
+    std::vector<std::uint16_t> out(x.size());
+    table->to_f16(x.data(), out.data(), x.size());
+    CHECK(out == expected);
+  }
+}
+
+}  // namespace veneer::kernels_test
