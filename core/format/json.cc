@@ -70,6 +70,13 @@ void Append(const Json& value, std::string& out) {
 
 }  // namespace
 
+Json::Json() = default;
+Json::Json(const Json&) = default;
+Json::Json(Json&&) noexcept = default;
+Json& Json::operator=(const Json&) = default;
+Json& Json::operator=(Json&&) noexcept = default;
+Json::~Json() = default;
+
 bool Json::is_inert() const {
   switch (type) {
     case Type::kNull:

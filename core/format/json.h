@@ -15,9 +15,9 @@ namespace veneer {
 
 struct JsonLimits {
   std::uint64_t bytes = 1 << 20;
-  int depth = 8;                   // nesting of arrays and objects; the document itself is level 1
-  std::uint64_t items = 50'000;    // members and elements over the whole document
-  bool nul_in_strings = false;     // keep the escape \u0000 in strings: for readers that check each string with a code of their own
+  int depth = 8;                 // nesting of arrays and objects; the document itself is level 1
+  std::uint64_t items = 50'000;  // members and elements over the whole document
+  bool nul_in_strings = false;   // keep the escape \u0000 in strings: for readers that check each string with a code of their own
 };
 
 // A parsed value. A number is its source text in `text`; `at` is the JSON pointer of the value.
@@ -26,12 +26,20 @@ class Json {
   enum class Type { kNull, kBool, kNumber, kString, kArray, kObject };
   using Member = std::pair<std::string, Json>;
 
+  // Out of line: std::pair asks whether a Json can be constructed while Json's own members are not complete.
+  Json();
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
+  ~Json();
+
   Type type = Type::kNull;
   bool boolean = false;
-  std::string text;              // kString: unescaped UTF-8; kNumber: the token as written
-  std::vector<Json> elements;    // kArray
-  std::vector<Member> members;   // kObject, in document order
-  std::string at;                // "/adapters/0/name"; "" for the document
+  std::string text;             // kString: unescaped UTF-8; kNumber: the token as written
+  std::vector<Json> elements;   // kArray
+  std::vector<Member> members;  // kObject, in document order
+  std::string at;               // "/adapters/0/name"; "" for the document
 
   [[nodiscard]] bool is_object() const { return type == Type::kObject; }
   [[nodiscard]] bool is_array() const { return type == Type::kArray; }
@@ -46,8 +54,8 @@ class Json {
   // Typed access; E204 (or E107 for a number of the wrong form) with the pointer.
   [[nodiscard]] Result<std::string> String() const;
   [[nodiscard]] Result<bool> Bool() const;
-  [[nodiscard]] Result<std::uint64_t> U64() const;   // integer literal 0 … 2^53-1; no sign, fraction or exponent
-  [[nodiscard]] Result<double> Number() const;       // any finite number, correctly rounded (std::from_chars)
+  [[nodiscard]] Result<std::uint64_t> U64() const;  // integer literal 0 … 2^53-1; no sign, fraction or exponent
+  [[nodiscard]] Result<double> Number() const;      // any finite number, correctly rounded (std::from_chars)
   // Member of an object; E203 when it is absent.
   [[nodiscard]] Result<const Json*> Get(std::string_view key) const;
 

@@ -136,8 +136,10 @@ Result<std::shared_ptr<const Tokenizer::Vocabulary>> Tokenizer::Vocabulary::Read
   }
   std::ranges::sort(ends);
   ends.erase(std::ranges::unique(ends).begin(), ends.end());
-  std::ranges::stable_sort(vocabulary->special, std::ranges::greater{},
-                           [&tokens](TokenId id) { return tokens[static_cast<std::size_t>(id)].text.size(); });
+  std::ranges::sort(vocabulary->special, [&tokens](TokenId a, TokenId b) {
+    const std::size_t a_size = tokens[static_cast<std::size_t>(a)].text.size(), b_size = tokens[static_cast<std::size_t>(b)].text.size();
+    return a_size != b_size ? a_size > b_size : a < b;
+  });
 
   // A byte is the token "<0xXX>", else the token whose text is the byte itself.
   vocabulary->byte_tokens.assign(kBytes, vocabulary->unknown);

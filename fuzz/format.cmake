@@ -1,0 +1,2 @@
+veneer_add_fuzzer(json LINK veneer::format)
+veneer_add_fuzzer(safetensors LINK veneer::format)
