@@ -1,0 +1,63 @@
+// What a command works with: options, catalogue, store and the composition to run, each opened when first asked for.
+#ifndef VENEER_CORE_CLI_SESSION_H_
+#define VENEER_CORE_CLI_SESSION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cli/options.h"
+#include "core/compose/store_source.h"
+#include "core/compose/validate.h"
+#include "core/decode/decoder.h"
+#include "core/decode/plan.h"
+#include "core/plugin/catalog.h"
+#include "core/store/posix_sys.h"
+#include "core/store/store.h"
+
+namespace veneer::cli {
+
+class Session {
+ public:
+  explicit Session(Options options) : options_(std::move(options)) {}
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  // Word after the verb; the command's word count has been checked.
+  [[nodiscard]] const std::string& word(std::size_t i) const { return options_.words[i + 1]; }
+  [[nodiscard]] std::size_t words() const { return options_.words.size() - 1; }
+
+  Result<Catalog*> catalog();
+  Result<Store*> store();  // E607 with the remedy when there is none
+
+  // The base alone of what Selected() gives, without its adapters.
+  Result<std::shared_ptr<const Base>> SelectedBase();
+  // The composition that --base, --manifest or the active generation names, all its files checked.
+  Result<ValidatedComposition> Selected();
+  // A composition named by a manifest file, an id "sha256:…" or a name in the store, all its files checked; with its statement
+  // when a manifest was sealed.
+  struct Named {
+    ValidatedComposition validated;
+    std::optional<Statement> statement;
+  };
+  Result<Named> Resolve(const std::string& what);
+  Result<ValidatedComposition> FromId(const Digest& id);
+
+  [[nodiscard]] ComputeMode mode() const { return options_.compute == "exact" ? ComputeMode::kExact : ComputeMode::kFast; }
+  [[nodiscard]] DecoderOptions decoder_options(std::uint32_t max_batch) const;
+  [[nodiscard]] StageOptions stage_options() const;
+  // Plans, admits (E501) and stages the composition, then makes a decoder over it.
+  Result<std::unique_ptr<Decoder>> MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch);
+  // Prints the memory plan of the composition, as a table or JSON.
+  Result<int> PrintPlan(const ValidatedComposition& validated);
+
+ private:
+  Options options_;
+  std::optional<Catalog> catalog_;
+  std::unique_ptr<PosixSys> sys_;
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace veneer::cli
+
+#endif  // VENEER_CORE_CLI_SESSION_H_
