@@ -21,20 +21,20 @@ using ManifestParam = std::pair<std::string, std::variant<std::string, std::uint
 
 struct PluginPin {  // narrows policy; never a path
   std::string name;
-  std::string version;              // empty: any
+  std::string version;  // empty: any
   std::optional<Digest> sha256;
   bool operator==(const PluginPin&) const = default;
 };
 
 struct AdapterEntry {
-  std::string name, kind, format;   // format: "safetensors" | "gguf"
+  std::string name, kind, format;  // format: "safetensors" | "gguf"
   Digest file_hash;
   std::uint64_t file_size = 0;
   std::optional<Digest> config_hash;  // with config_size, when the format keeps scaling outside the weights
   std::uint64_t config_size = 0;
-  Decimal merge_weight;             // strength
-  std::uint64_t rank = 0;           // largest rank in the file; 0 for kinds without one
-  Decimal sparsity;                 // fraction of zeros; "0" unless sparse
+  Decimal merge_weight;                    // strength
+  std::uint64_t rank = 0;                  // largest rank in the file; 0 for kinds without one
+  Decimal sparsity;                        // fraction of zeros; "0" unless sparse
   std::vector<std::string> target_layers;  // site ids, sorted, unique
   std::vector<ManifestParam> params;
   std::optional<PluginPin> plugin;
@@ -49,14 +49,14 @@ struct QuantizationClaim {
 struct Composition {
   Digest base_model_hash;
   std::uint64_t base_model_size = 0;
-  std::string base_format;          // "gguf" | "hf"
+  std::string base_format;  // "gguf" | "hf"
   std::string tokenizer_id;
   Digest tokenizer_hash;
   std::uint64_t tokenizer_size = 0;
   QuantizationClaim quantization;
   std::string runtime_name, runtime_version;  // the numeric contract, "veneer" "1"
-  std::string tied_weights;         // "separate" | "forbid"
-  std::vector<AdapterEntry> adapters;  // in load order; load_order i is written as i
+  std::string tied_weights;                   // "separate" | "forbid"
+  std::vector<AdapterEntry> adapters;         // in load order; load_order i is written as i
 
   [[nodiscard]] std::string Canonical() const;  // the stored bytes
   [[nodiscard]] Digest Id() const;              // SHA-256 of Canonical()

@@ -52,6 +52,8 @@ enum class ManifestSyntax { kToml, kJson };
 // JSON when the first non-blank byte is '{', TOML otherwise.
 ManifestSyntax DetectSyntax(std::string_view text);
 Result<Manifest> ParseManifest(std::string_view text, ManifestSyntax syntax);
+// What is allowed and probably not meant: "W3 ZERO_WEIGHT at=/adapters/0/merge_weight …".
+std::vector<std::string> Warnings(const Manifest& manifest);
 
 // What sealing must know about the files, as values, so that this folder includes neither model nor plugin.
 struct BaseFacts {
@@ -73,7 +75,7 @@ struct AdapterFacts {
   std::vector<std::string> claimed_targets;  // the manifest's target_layers, canonicalised by the caller; empty when not claimed
   std::uint64_t rank = 0;
   Decimal sparsity;
-  std::vector<std::string> tied_targets;     // those of target_layers that share storage with another site
+  std::vector<std::string> tied_targets;  // those of target_layers that share storage with another site
 };
 
 // Fills absent claims from the facts and checks the given ones: E302/E303/E405/E406/E407/E408/E409/E412/E413/E414/E215.

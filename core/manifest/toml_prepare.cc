@@ -1,0 +1,190 @@
+// A walk over TOML source that knows strings, comments, keys and brackets, and leaves the rest of the grammar to the parser.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "core/manifest/toml.h"
+
+namespace veneer {
+namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsTokenChar(char c) {
+  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '+' || c == '-' || c == '.' || c == ':';
+}
+
+std::size_t DigitsSize(std::string_view text) { return std::min(text.find_first_not_of("0123456789"), text.size()); }
+
+bool IsDate(std::string_view token) {  // begins as YYYY-MM-DD does
+  return token.size() >= 10 && DigitsSize(token) == 4 && token[4] == '-' && IsDigit(token[5]) && IsDigit(token[6]) && token[7] == '-' &&
+         IsDigit(token[8]) && IsDigit(token[9]);
+}
+
+enum class Number { kNone, kInteger, kFloat };
+Number NumberOf(std::string_view token) {  // decimal, without underscores and needless zeros
+  if (token.starts_with('+') || token.starts_with('-')) token.remove_prefix(1);
+  const std::size_t integer = DigitsSize(token);
+  if (integer == 0 || (integer > 1 && token[0] == '0')) return Number::kNone;
+  token.remove_prefix(integer);
+  if (token.empty()) return Number::kInteger;
+  if (token.starts_with('.')) {
+    token.remove_prefix(1);
+    const std::size_t fraction = DigitsSize(token);
+    if (fraction == 0) return Number::kNone;
+    token.remove_prefix(fraction);
+  }
+  if (token.starts_with('e') || token.starts_with('E')) {
+    token.remove_prefix(1);
+    if (token.starts_with('+') || token.starts_with('-')) token.remove_prefix(1);
+    if (DigitsSize(token) == 0) return Number::kNone;
+    token.remove_prefix(DigitsSize(token));
+  }
+  return token.empty() ? Number::kFloat : Number::kNone;
+}
+
+// What stands in for a token, or nothing when the parser can hold it as it is.
+std::string_view StandIn(std::string_view token) {
+  constexpr std::size_t kSafeInteger = 18;  // digits and a sign that always fit 64 bits
+  if (IsDate(token)) return "2000-01-01";
+  switch (NumberOf(token)) {
+    case Number::kInteger:
+      return token.size() > kSafeInteger ? "1" : "";
+    case Number::kFloat:
+      return "1.0";
+    case Number::kNone:
+      break;
+  }
+  return "";
+}
+
+class Preparer {
+ public:
+  Preparer(std::string_view document, int depth) : document_(document), text_(document), depth_(static_cast<std::size_t>(depth)) {}
+
+  Result<std::string> Run() && {
+    while (position_ < document_.size()) VENEER_TRY(Step());
+    return std::move(text_);
+  }
+
+ private:
+  std::string_view rest() const { return document_.substr(position_); }
+
+  Status Step() {
+    const char c = document_[position_];
+    const bool is_line_start = line_start_;
+    if (c != ' ' && c != '\t' && c != '\r') line_start_ = c == '\n';
+    switch (c) {
+      case '#':
+        position_ = std::min(document_.find('\n', position_), document_.size());
+        return {};
+      case '"':
+      case '\'':
+        return SkipString(c);
+      case '[':
+        header_ = header_ || (is_line_start && open_ == 0);
+        return Open();
+      case '{':
+        return Open();
+      case ']':
+      case '}':
+        if (open_ > 0) --open_;
+        break;
+      case '\n':
+        if (open_ == 0 || header_) EndLine();
+        break;
+      case '=':
+      case ',':
+        dots_ = 0;
+        break;
+      default:
+        if (IsTokenChar(c)) return Token();
+    }
+    ++position_;
+    return {};
+  }
+
+  void EndLine() {
+    open_ = 0;
+    dots_ = 0;
+    header_ = false;
+  }
+
+  Status TooDeep() const { return Fail(Code::DEPTH, "", fmt::format("nested deeper than {} levels at line {}", depth_, Line())); }
+  std::ptrdiff_t Line() const { return std::ranges::count(document_.substr(0, position_), '\n') + 1; }
+
+  // The document itself is the first level.
+  Status Open() {
+    dots_ = 0;
+    if (++open_ >= depth_) return TooDeep();
+    ++position_;
+    return {};
+  }
+
+  Status SkipString(char quote) {
+    const bool is_multiline = rest().substr(1).starts_with(std::string(2, quote));
+    const std::string closing(is_multiline ? 3 : 1, quote);
+    position_ += closing.size();
+    while (position_ < document_.size() && !rest().starts_with(closing)) {
+      if (document_[position_] == '\n' && !is_multiline) return {};  // unterminated: the parser says so
+      if (document_[position_] == '\\' && quote == '"') VENEER_TRY(CheckEscape());
+      position_ += document_[position_] == '\\' && quote == '"' ? 2 : 1;
+    }
+    position_ += closing.size();
+    while (is_multiline && position_ < document_.size() && document_[position_] == quote) ++position_;  // """a""""" ends in two quotes
+    position_ = std::min(position_, document_.size());
+    return {};
+  }
+
+  // \uD800 … \uDFFF and \U0000D800 … name no character (TOML knows no surrogate pairs).
+  Status CheckEscape() const {
+    std::string_view escape = rest().substr(0, 6);
+    if (rest().starts_with("\\U0000")) escape = rest().substr(4, 6);
+    if (escape.size() < 6 || (escape[1] != 'u' && !rest().starts_with("\\U0000"))) return {};
+    const bool is_surrogate =
+        (escape[2] == 'd' || escape[2] == 'D') && std::string_view("89abcdefABCDEF").find(escape[3]) != std::string_view::npos;
+    if (!is_surrogate) return {};
+    return Fail(Code::NOT_UTF8, "", fmt::format("an escaped surrogate at line {} is no character", Line()));
+  }
+
+  Status Token() {
+    const std::size_t size = TomlTokenSize(rest());
+    const std::string_view token = rest().substr(0, size);
+    dots_ += static_cast<std::size_t>(std::ranges::count(token, '.'));
+    if (dots_ >= depth_) return TooDeep();
+    const std::size_t next = document_.find_first_not_of(" \t", position_ + size);
+    const bool is_key = header_ || (next != std::string_view::npos && document_[next] == '=');
+    if (const std::string_view stand_in = StandIn(token); !is_key && !stand_in.empty()) {
+      std::fill_n(text_.begin() + static_cast<std::ptrdiff_t>(position_), size, ' ');
+      text_.replace(position_, stand_in.size(), stand_in);
+    }
+    position_ += size;
+    return {};
+  }
+
+  std::string_view document_;
+  std::string text_;
+  std::size_t depth_;
+  std::size_t position_ = 0;
+  std::size_t open_ = 0;  // brackets and braces
+  std::size_t dots_ = 0;  // of the dotted key being read
+  bool header_ = false;   // inside [table] or [[array]]
+  bool line_start_ = true;
+};
+
+}  // namespace
+
+std::size_t TomlTokenSize(std::string_view text) {
+  const auto end = std::ranges::find_if_not(text, IsTokenChar);
+  auto size = static_cast<std::size_t>(end - text.begin());
+  const std::string_view after = text.substr(size);
+  const bool has_time =
+      size == 10 && IsDate(text) && after.size() >= 4 && after[0] == ' ' && IsDigit(after[1]) && IsDigit(after[2]) && after[3] == ':';
+  if (has_time) size += 1 + TomlTokenSize(after.substr(1));
+  return size;
+}
+
+Result<std::string> PrepareToml(std::string_view document, int depth) { return Preparer(document, depth).Run(); }
+
+}  // namespace veneer
