@@ -12,16 +12,10 @@
 #include "core/base/error.h"
 #include "core/format/tensor_file.h"
 #include "core/plugin/kind_decl.h"
+#include "core/plugin/schema.h"
 
 namespace veneer {
 
-struct ParamValue {  // typed by VNR_PARAM_*
-  std::string path;  // "/scale"
-  std::uint32_t type = VNR_PARAM_NUMBER;
-  std::int64_t i = 0;
-  double d = 0;
-  std::string s;
-};
 struct RoleTensor {
   std::string role;
   TensorView tensor;
