@@ -1,1 +1,70 @@
-// Being written.
+#include "core/adapter/adapter.h"
+
+#include <fmt/format.h>
+
+#include "core/adapter/peft_config.h"
+#include "core/adapter/peft_reader.h"
+#include "core/base/bytes.h"
+#include "core/format/safetensors.h"
+
+namespace veneer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxWeights = std::uint64_t{4} << 30;
+constexpr std::uint64_t kMaxConfig = 1 << 20;
+constexpr std::string_view kPickleRemedy =
+    "is a pickle, which can run code when it is read; save the adapter as safetensors (PEFT: safe_serialization=True)";
+
+}  // namespace
+
+Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
+  fs::path weights = path, config = path.parent_path() / "adapter_config.json";
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    weights = path / "adapter_model.safetensors";
+    config = path / "adapter_config.json";
+    if (!fs::exists(weights, ignored)) {
+      if (fs::exists(path / "adapter_model.bin", ignored))
+        return Fail(Code::FORMAT_UNSUPPORTED, (path / "adapter_model.bin").string(), std::string(kPickleRemedy));
+      return Fail(Code::BLOB_MISSING, weights.string(), "no adapter here; give a PEFT directory with adapter_model.safetensors, or one file");
+    }
+  }
+  const std::string extension = weights.extension().string();
+  if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt")
+    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
+  AdapterFiles files;
+  VENEER_ASSIGN(files.weights, FileBytes::Copy(weights, kMaxWeights));
+  if (AsText(files.weights.bytes()).starts_with("GGUF"))
+    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), "is a GGUF adapter, which is not read yet; use the PEFT directory it was made from");
+  if (!fs::exists(config, ignored))
+    return Fail(Code::BLOB_MISSING, config.string(), "an adapter needs its adapter_config.json: scale and targets are in it");
+  VENEER_ASSIGN(files.config, FileBytes::Copy(config, kMaxConfig));
+  return files;
+}
+
+Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind) {
+  if (!files.config) return Fail(Code::BLOB_MISSING, files.weights.name(), "an adapter needs its adapter_config.json");
+  auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
+  if (!config) return Fail(std::move(config).error().Within(files.config->name()));
+  auto parsed = SafetensorsFile::Parse(files.weights.bytes());
+  if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
+  return config->kind().id;
+}
+
+Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, std::string_view kind) {
+  if (!files.config) return Fail(Code::BLOB_MISSING, files.weights.name(), "an adapter needs its adapter_config.json");
+  auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
+  if (!config) return Fail(std::move(config).error().Within(files.config->name()));
+  auto parsed = SafetensorsFile::Parse(files.weights.bytes());
+  if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
+  Adapter adapter;
+  adapter.format = "safetensors";
+  VENEER_TRY(ReadPeftTensors(*parsed, *config, base, adapter));
+  adapter.weights = std::move(files.weights);  // the views point into the mapping, which does not move
+  adapter.config = *std::move(files.config);
+  return adapter;
+}
+
+}  // namespace veneer

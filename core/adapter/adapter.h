@@ -41,6 +41,9 @@ struct AdapterFiles {
 // `path`: a PEFT directory, or a single adapter file. Refuses pickles (`adapter_model.bin`) by name, E401.
 Result<AdapterFiles> OpenAdapterFiles(const std::filesystem::path& path);
 
+// The kind that takes these files, and that both parse: what can be known without a base. E401, E415 ... as ReadAdapter.
+Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind = {});
+
 // Reads and checks everything against the base's sites and the catalogue's declarations; runs no plugin code.
 // `kind`: the kind to use when the files do not decide (empty: they must). Codes: E401, E404, E405, E406, E411, E415, E418, E419, E420 …
 Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, std::string_view kind = {});

@@ -1,1 +1,286 @@
-// Being written.
+#include "core/adapter/peft_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace veneer {
+namespace {
+
+constexpr JsonLimits kConfigLimits{.bytes = 1 << 20, .depth = 8, .items = 50'000};
+
+// Keys that say nothing about the computation, whatever their value.
+constexpr std::array kHarmless{"peft_type",      "base_model_name_or_path", "revision",        "inference_mode", "auto_mapping", "peft_version",
+                               "runtime_config", "target_modules",          "exclude_modules", "layers_pattern", "layers_to_transform"};
+
+struct Refusal {
+  const char* key;
+  const char* why;
+};
+// Common keys that ask for something this reader does not do; accepted with an inert value.
+constexpr std::array kRefused{
+    Refusal{"modules_to_save", "the file replaces whole modules (`modules_to_save`); replacement tensors are not supported yet"},
+    Refusal{"trainable_token_indices", "the file replaces rows of the embedding; replacement tensors are not supported yet"},
+    Refusal{"target_parameters", "adapters on raw parameters (fused experts) are not supported"},
+    Refusal{"layer_replication", "repeats layers and so changes the architecture; an overlay cannot"},
+    Refusal{"fan_in_fan_out", "is for bases that store weights transposed, which this architecture does not"},
+    Refusal{"ensure_weight_tying", "ties the head to the embedding; here they are two sites: leave it out and target both"},
+};
+
+// A value as an alternative of a rule: equal text and type; a trailing '*' matches by prefix.
+bool MatchesValue(const Json* value, const Json& alternative) {
+  if (value == nullptr) return alternative.is_null();
+  if (alternative.is_string() && alternative.text.ends_with('*') && value->is_string())
+    return value->text.starts_with(std::string_view(alternative.text).substr(0, alternative.text.size() - 1));
+  return value->type == alternative.type && value->Dump() == alternative.Dump();
+}
+
+Result<bool> MatchesRule(const Json* value, const ImportRule& rule) {
+  if (!rule.values) return true;
+  auto alternatives = ParseJson(*rule.values);
+  if (!alternatives || !alternatives->is_array())
+    return Fail(Code::PLUGIN_FAULT, rule.key, "the kind's import rule has no array of values; ask the plugin's author for a corrected one");
+  return std::ranges::any_of(alternatives->elements, [value](const Json& one) { return MatchesValue(value, one); });
+}
+
+// Every key that has SELECT rules must match one of them.
+Result<bool> Selects(const ImportDecl& import, const Json& document) {
+  for (const ImportRule& rule : import.rules) {
+    if (rule.action != VNR_CFG_SELECT) continue;
+    bool matches = false;
+    for (const ImportRule& other : import.rules) {
+      if (other.action != VNR_CFG_SELECT || other.key != rule.key) continue;
+      VENEER_ASSIGN(const bool one, MatchesRule(document.Find(rule.key), other));
+      matches = matches || one;
+    }
+    if (!matches) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<ModuleList> ModuleList::Parse(const Json& value, Suffix suffix) {
+  ModuleList list;
+  list.suffix_ = suffix;
+  if (value.is_string()) {
+    VENEER_ASSIGN(list.pattern_, Pattern::Full(value.text, value.at));
+    return list;
+  }
+  if (!value.is_array()) return Fail(Code::FIELD_TYPE, value.at, "write a regular expression or a list of module names");
+  for (const Json& element : value.elements) {
+    VENEER_ASSIGN(list.names_.emplace_back(), element.String());
+  }
+  return list;
+}
+
+Result<bool> ModuleList::Matches(std::string_view module) const {
+  if (pattern_) return pattern_->Matches(module);
+  return std::ranges::any_of(names_, [&](const std::string& name) {
+    return module == name || (suffix_ == Suffix::kPlain ? module.ends_with(name) : module.ends_with("." + name));
+  });
+}
+
+const Json* PeftConfig::FindActive(std::string_view key) const {
+  const Json* value = document_->Find(key);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+Result<PeftConfig> PeftConfig::Parse(std::string_view text, const Catalog& catalog, std::string_view wanted) {
+  PeftConfig config;
+  VENEER_ASSIGN(Json document, ParseJson(text, kConfigLimits));
+  if (!document.is_object()) return Fail(Code::FIELD_TYPE, "", "adapter_config.json must hold an object");
+  config.document_ = std::make_shared<const Json>(std::move(document));
+  VENEER_TRY(config.SelectKind(catalog, wanted));
+  VENEER_TRY(config.ApplyRules());
+  VENEER_TRY(config.CheckCommon());
+  return config;
+}
+
+Status PeftConfig::SelectKind(const Catalog& catalog, std::string_view wanted) {
+  VENEER_ASSIGN(const Json* type, document_->Get("peft_type"));
+  VENEER_ASSIGN(const std::string peft_type, type->String());
+  std::string importers;
+  for (const KindDecl* kind : catalog.Importers()) {
+    importers += fmt::format("{}{} ({})", importers.empty() ? "" : ", ", kind->id, kind->import->peft_type);
+    if (kind->import->peft_type != peft_type || (!wanted.empty() && kind->id != wanted)) continue;
+    VENEER_ASSIGN(const bool fits, Selects(*kind->import, *document_));
+    if (!fits) continue;
+    if (kind_ != nullptr && kind_->id != kind->id)
+      return Fail(Code::PLUGIN_REFUSED, "/peft_type", fmt::format("both {} and {} read this adapter; choose with --kind", kind_->id, kind->id));
+    kind_ = kind;
+  }
+  if (kind_ != nullptr) return {};
+  std::string variant;
+  for (const auto& [key, value] : document_->members)
+    if (key.starts_with("use_") && value.type == Json::Type::kBool && value.boolean) variant += fmt::format(" with {}", key);
+  return Fail(Code::KIND_UNKNOWN, "/peft_type",
+              fmt::format("no installed plugin{} reads a {} adapter{}; there are: {}", wanted.empty() ? "" : fmt::format(" of kind {}", wanted),
+                          peft_type, variant, importers.empty() ? "none" : importers));
+}
+
+Status PeftConfig::ApplyRules() const {
+  for (const auto& [key, value] : document_->members) {
+    const bool is_common = std::ranges::find(kHarmless, key) != kHarmless.end() || key == "task_type" || key == "bias" ||
+                           std::ranges::any_of(kRefused, [&key = key](const Refusal& refusal) { return key == refusal.key; });
+    bool has_rules = false, is_decided = false;
+    for (const ImportRule& rule : import().rules) {
+      if (rule.key != key) continue;
+      has_rules = true;
+      VENEER_ASSIGN(const bool matches, MatchesRule(&value, rule));
+      if (!matches) continue;
+      is_decided = true;
+      if (rule.action == VNR_CFG_REFUSE) return Fail(Code::FORMAT_UNSUPPORTED, value.at, fmt::format("{}: {}", value.Dump(), rule.text));
+      if (rule.action == VNR_CFG_BASE_CHANGED) return Fail(Code::BASE_CHANGED_BY_INIT, value.at, fmt::format("{}: {}", value.Dump(), rule.text));
+      break;
+    }
+    if (is_decided || is_common || (!has_rules && value.is_inert())) continue;
+    return Fail(Code::FORMAT_UNSUPPORTED, value.at,
+                fmt::format("{} is not understood by kind {} and may change the result; remove the key if it does not", value.Dump().substr(0, 120),
+                            kind_->id));
+  }
+  return {};
+}
+
+Status PeftConfig::CheckCommon() {
+  for (const auto& [key, why] : kRefused) {
+    const Json* value = document_->Find(key);
+    if (value != nullptr && !value->is_inert()) return Fail(Code::FORMAT_UNSUPPORTED, value->at, why);
+  }
+  if (const Json* bias = FindActive("bias"); bias != nullptr && bias->text != "none")
+    return Fail(Code::FORMAT_UNSUPPORTED, "/bias", fmt::format("'{}': the file replaces biases of the base; replacement tensors are not supported yet", bias->text));
+  if (const Json* task = FindActive("task_type"); task != nullptr && task->text != "CAUSAL_LM")
+    return Fail(Code::FORMAT_UNSUPPORTED, "/task_type", fmt::format("'{}', only CAUSAL_LM is decoded here", task->text));
+  if (const Json* base = FindActive("base_model_name_or_path"); base != nullptr && !base->text.empty())
+    notes_.push_back(fmt::format("its configuration names the base '{}' (not checked; shapes are)", base->text));
+  return {};
+}
+
+Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
+  const Json* targets = FindActive("target_modules");
+  Json defaults;
+  if (targets == nullptr) {
+    VENEER_ASSIGN(const Json by_arch, ParseJson(import().default_targets.empty() ? "{}" : import().default_targets));
+    const Json* found = by_arch.Find(base.config().arch);
+    if (found == nullptr)
+      return Fail(Code::FIELD_MISSING, "/target_modules", fmt::format("is null, and there is no default for architecture {}", base.config().arch));
+    defaults = *found;
+    targets = &defaults;
+  }
+  const bool is_all_linear = targets->is_string() && targets->text == "all-linear";
+  VENEER_ASSIGN(const ModuleList listed, ModuleList::Parse(*targets, ModuleList::Suffix::kDotted));
+  std::optional<ModuleList> excluded;
+  if (const Json* value = FindActive("exclude_modules")) {
+    VENEER_ASSIGN(excluded, ModuleList::Parse(*value, ModuleList::Suffix::kDotted));
+  }
+  std::optional<std::vector<std::uint64_t>> layers;
+  if (const Json* value = FindActive("layers_to_transform")) {
+    if (targets->is_string())
+      return Fail(Code::FORMAT_UNSUPPORTED, value->at, "does not go together with a regular expression in target_modules");
+    layers.emplace();
+    for (const Json& one : value->is_array() ? value->elements : std::vector<Json>{*value}) {
+      VENEER_ASSIGN(layers->emplace_back(), one.U64());
+    }
+  }
+  if (const Json* value = FindActive("layers_pattern"); value != nullptr && !value->is_inert()) {
+    const auto names_layers = [](const Json& one) { return one.text == "layers"; };
+    if (!(value->is_array() ? std::ranges::any_of(value->elements, names_layers) : names_layers(*value)))
+      return Fail(Code::NOTHING_MATCHED, value->at, fmt::format("{}, the layers of this architecture lie in 'layers'", value->Dump()));
+  }
+  std::vector<std::string> ids;
+  for (const Site& site : base.sites().sites()) {
+    if (site.shape_class == SiteClass::kVector) continue;
+    if (excluded) {
+      VENEER_ASSIGN(const bool is_excluded, excluded->Matches(site.id));
+      if (is_excluded) continue;
+    }
+    bool is_target = is_all_linear && site.shape_class == SiteClass::kLinear && site.id != "lm_head";
+    if (!is_all_linear) {
+      VENEER_ASSIGN(is_target, listed.Matches(site.id));
+    }
+    if (is_target && layers) is_target = site.layer != kNoLayer && std::ranges::find(*layers, std::uint64_t{site.layer}) != layers->end();
+    if (is_target) ids.push_back(site.id);
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+Result<bool> PeftConfig::Lists(const std::string& key, const std::string& default_json, const std::string& arch, std::string_view module) const {
+  if (const Json* value = FindActive(key)) {
+    VENEER_ASSIGN(const ModuleList list, ModuleList::Parse(*value, ModuleList::Suffix::kPlain));
+    return list.Matches(module);
+  }
+  VENEER_ASSIGN(const Json by_arch, ParseJson(default_json.empty() ? "{}" : default_json));
+  const Json* found = by_arch.Find(arch);
+  if (found == nullptr) return false;
+  VENEER_ASSIGN(const ModuleList list, ModuleList::Parse(*found, ModuleList::Suffix::kPlain));
+  return list.Matches(module);
+}
+
+Result<double> PeftConfig::PatternNumber(const std::string& pattern_key, const std::string& key, double otherwise, std::string_view module) const {
+  if (const Json* patterns = pattern_key.empty() ? nullptr : FindActive(pattern_key)) {
+    if (!patterns->is_object()) return Fail(Code::FIELD_TYPE, patterns->at, "write an object: pattern -> number");
+    for (const auto& [expression, value] : patterns->members) {  // the first match wins, in document order
+      VENEER_ASSIGN(const Pattern pattern, Pattern::ModuleKey(expression, value.at));
+      VENEER_ASSIGN(const bool matches, pattern.Matches(module));
+      if (matches) return value.Number();
+    }
+  }
+  const Json* value = FindActive(key);
+  return value == nullptr ? Result<double>(otherwise) : value->Number();
+}
+
+Result<std::optional<std::uint64_t>> PeftConfig::RankOf(std::string_view module) const {
+  if (import().rank_symbol.empty() || !import().scale) return std::optional<std::uint64_t>();
+  const ImportScale& scale = *import().scale;
+  VENEER_ASSIGN(const double rank, PatternNumber(scale.denominator_pattern, scale.denominator_key, scale.denominator_default, module));
+  if (!(rank >= 1 && rank <= 65536) || rank != std::floor(rank))
+    return Fail(Code::RANK_MISMATCH, "/" + scale.denominator_key, fmt::format("{} for {}, allowed 1..65536", rank, module));
+  return std::optional(static_cast<std::uint64_t>(rank));
+}
+
+Result<std::optional<double>> PeftConfig::ScaleOf(std::string_view module) const {
+  if (!import().scale) return std::optional<double>();
+  const ImportScale& scale = *import().scale;
+  VENEER_ASSIGN(const double numerator, PatternNumber(scale.numerator_pattern, scale.numerator_key, scale.numerator_default, module));
+  VENEER_ASSIGN(const double denominator, PatternNumber(scale.denominator_pattern, scale.denominator_key, scale.denominator_default, module));
+  bool takes_root = false;
+  if (const Json* root = scale.sqrt_key.empty() ? nullptr : FindActive(scale.sqrt_key)) {
+    VENEER_ASSIGN(takes_root, root->Bool());
+  }
+  const double value = numerator / (takes_root ? std::sqrt(denominator) : denominator);
+  if (!std::isfinite(value)) return Fail(Code::NOT_FINITE, "/" + scale.numerator_key, fmt::format("{} / {} for {}", numerator, denominator, module));
+  return std::optional(value);
+}
+
+Result<std::vector<ParamValue>> PeftConfig::Params() const {
+  std::vector<ParamValue> params;
+  for (const ImportParam& declared : import().params) {
+    const Json* value = FindActive(declared.key);
+    Json fallback;
+    if (value == nullptr) {
+      if (!declared.default_json) return Fail(Code::FIELD_MISSING, "/" + declared.key, fmt::format("kind {} needs it", kind_->id));
+      VENEER_ASSIGN(fallback, ParseJson(*declared.default_json));
+      value = &fallback;
+    }
+    ParamValue& param = params.emplace_back();
+    param.path = declared.param;
+    param.type = declared.type;
+    if (declared.type == VNR_PARAM_STRING) {
+      VENEER_ASSIGN(param.s, value->String());
+    } else if (declared.type == VNR_PARAM_BOOL) {
+      VENEER_ASSIGN(const bool flag, value->Bool());
+      param.i = flag ? 1 : 0;
+    } else if (declared.type == VNR_PARAM_INT) {
+      VENEER_ASSIGN(const std::uint64_t number, value->U64());
+      param.i = static_cast<std::int64_t>(number);
+    } else {
+      VENEER_ASSIGN(param.d, value->Number());
+    }
+  }
+  return params;
+}
+
+}  // namespace veneer
