@@ -107,7 +107,8 @@ Result<int> RunLogits(Session& session) {
   VENEER_TRY(decoder->Feed(*options.tokens, true, write));
   VENEER_TRY(writer.Finish());
   if (options.json)
-    PrintJson({{"out", options.out->string()}, {"shape", {options.tokens->size(), vocab}}, {"composition", selected.composition().Id().Text()}});
+    PrintJson(
+        {{"out", options.out->string()}, {"shape", {options.tokens->size(), vocab}}, {"composition", selected.composition().Id().Text()}});
   else
     PrintLine(fmt::format("{}: float32 [{}, {}]", options.out->string(), options.tokens->size(), vocab));
   return 0;
@@ -132,19 +133,33 @@ Result<int> RunTokenize(Session& session) {
 }  // namespace
 
 constinit const Command kGenerateCommand{
-    "generate", "generate (-p TEXT | -f FILE | - | --tokens 1,2,3) [-n N] [options]", "continue a text",
+    "generate",
+    "generate (-p TEXT | -f FILE | - | --tokens 1,2,3) [-n N] [options]",
+    "continue a text",
     "Decodes over the active composition, over --manifest FILE, or over --base FILE with --adapter PATH[=W] in order.\n"
-    "Text goes to standard output as it comes, prompt first; --json prints {\"tokens\", \"text\", \"composition\"} with the new tokens only.\n"
+    "Text goes to standard output as it comes, prompt first; --json prints {\"tokens\", \"text\", \"composition\"} with the new tokens "
+    "only.\n"
     "Running out of context is an error that says so.\n",
-    0, 1, RunGenerate};
+    0,
+    1,
+    RunGenerate};
 
 constinit const Command kLogitsCommand{
-    "logits", "logits --tokens 1,2,3 --out FILE.npy [--batch N] [options]", "write the logits of a token sequence",
+    "logits",
+    "logits --tokens 1,2,3 --out FILE.npy [--batch N] [options]",
+    "write the logits of a token sequence",
     "Feeds the tokens as they are and writes float32 [n_tokens, vocab]. With --compute exact the file is the same, byte for byte, for any\n"
     "--threads and --batch.\n",
-    0, 0, RunLogits};
+    0,
+    0,
+    RunLogits};
 
-constinit const Command kTokenizeCommand{"tokenize", "tokenize TEXT [--no-special | --parse-special]", "show the tokens of a text",
-                                         "Uses the tokenizer of the selected composition's base.\n", 1, 1, RunTokenize};
+constinit const Command kTokenizeCommand{"tokenize",
+                                         "tokenize TEXT [--no-special | --parse-special]",
+                                         "show the tokens of a text",
+                                         "Uses the tokenizer of the selected composition's base.\n",
+                                         1,
+                                         1,
+                                         RunTokenize};
 
 }  // namespace veneer::cli

@@ -95,8 +95,8 @@ class Demo {
   Status Prove(std::string claim, const std::string& one, const std::string& other, bool should_equal) {
     VENEER_ASSIGN(const std::string a, Bytes(one));
     VENEER_ASSIGN(const std::string b, Bytes(other));
-    proofs_.push_back({std::move(claim), fmt::format("{} {} {}", Sha256::Of(a).Hex().substr(0, 16), a == b ? "==" : "!=",
-                                                     Sha256::Of(b).Hex().substr(0, 16)),
+    proofs_.push_back({std::move(claim),
+                       fmt::format("{} {} {}", Sha256::Of(a).Hex().substr(0, 16), a == b ? "==" : "!=", Sha256::Of(b).Hex().substr(0, 16)),
                        (a == b) == should_equal});
     return {};
   }
@@ -166,9 +166,10 @@ Result<int> Demo::Tell() {
 
   VENEER_ASSIGN(const Digest after, HashOf(base));
   VENEER_ASSIGN(const Digest stored, HashOf(work_ / "store/blobs/sha256" / before.Hex()));
-  proofs_.push_back({"base file untouched (SHA-256)", fmt::format("{} == {}", before.Hex().substr(0, 16), after.Hex().substr(0, 16)), before == after});
-  proofs_.push_back({"base in the store untouched (SHA-256)", fmt::format("{} == {}", before.Hex().substr(0, 16), stored.Hex().substr(0, 16)),
-                     before == stored});
+  proofs_.push_back(
+      {"base file untouched (SHA-256)", fmt::format("{} == {}", before.Hex().substr(0, 16), after.Hex().substr(0, 16)), before == after});
+  proofs_.push_back({"base in the store untouched (SHA-256)",
+                     fmt::format("{} == {}", before.Hex().substr(0, 16), stored.Hex().substr(0, 16)), before == stored});
   VENEER_TRY(Prove("base -> A -> base gives the logits of base, bit for bit", "base.npy", "base-again.npy", true));
   VENEER_TRY(Prove("base -> A -> base -> B gives those of base -> B", "base-B.npy", "base-A-base-B.npy", true));
   VENEER_TRY(Prove("two rollbacks give those of B again", "base-B.npy", "rolled-back.npy", true));
@@ -187,9 +188,13 @@ Result<int> RunDemo(Session& session) {
 }  // namespace
 
 constinit const Command kDemoCommand{
-    "demo", "demo", "the whole story on the embedded model",
+    "demo",
+    "demo",
+    "the whole story on the embedded model",
     "Imports a small trained base and three PEFT adapters into a store of its own, seals and activates compositions, decodes text,\n"
     "switches, rolls back, and proves that the base was never touched. Shows every command it runs. Removes its store at the end.\n",
-    0, 0, RunDemo};
+    0,
+    0,
+    RunDemo};
 
 }  // namespace veneer::cli

@@ -58,7 +58,8 @@ Result<OutJson> InspectBase(const std::filesystem::path& path) {
                 {"vocab", config.vocab},
                 {"context", config.context_length},
                 {"tied_head", config.tied_head},
-                {"quantization", fmt::format("{} {} block {}", base->quantization().dtype, base->quantization().scheme, base->quantization().block_size)},
+                {"quantization",
+                 fmt::format("{} {} block {}", base->quantization().dtype, base->quantization().scheme, base->quantization().block_size)},
                 {"tokenizer", base->tokenizer().id}};
   facts["types"] = OutJson::array();
   for (const auto& [name, entry] : types) facts["types"].push_back({{"type", name}, {"sites", entry.first}, {"bytes", entry.second}});
@@ -86,7 +87,8 @@ Result<OutJson> InspectAdapter(Session& session, const std::string& path) {
   VENEER_ASSIGN(const SafetensorsFile file, SafetensorsFile::Parse(blobs.files.weights.bytes()));
   facts["tensors"] = OutJson::array();
   for (const TensorView& tensor : file.tensors)
-    facts["tensors"].push_back({{"tensor", Printable(tensor.name)}, {"type", InfoOf(tensor.dtype).name}, {"shape", ShapeText(tensor.shape)}});
+    facts["tensors"].push_back(
+        {{"tensor", Printable(tensor.name)}, {"type", InfoOf(tensor.dtype).name}, {"shape", ShapeText(tensor.shape)}});
   return facts;
 }
 
@@ -163,19 +165,33 @@ Result<int> RunPlugin(Session& session) {
 }  // namespace
 
 constinit const Command kInspectCommand{
-    "inspect", "inspect FILE|DIR|ID|NAME [--base FILE]", "tell what a base, adapter, manifest or composition is",
-    "A .gguf file: architecture, sizes, types, digest. An adapter: kind, sites, ranks and final scales when --base says for which base, its\n"
+    "inspect",
+    "inspect FILE|DIR|ID|NAME [--base FILE]",
+    "tell what a base, adapter, manifest or composition is",
+    "A .gguf file: architecture, sizes, types, digest. An adapter: kind, sites, ranks and final scales when --base says for which base, "
+    "its\n"
     "tensors otherwise. A manifest, a composition id or a name in the store: its base and ordered adapters. Changes nothing.\n",
-    1, 1, RunInspect};
+    1,
+    1,
+    RunInspect};
 
 constinit const Command kPlanCommand{
-    "plan", "plan [MANIFEST|ID|NAME] [-c CTX] [options]", "print what running a composition will take, before it does",
+    "plan",
+    "plan [MANIFEST|ID|NAME] [-c CTX] [options]",
+    "print what running a composition will take, before it does",
     "Binds the overlays to learn their cost and prints the terms of P = runtime + base + adapters + scratch + K/V. Allocates none of it.\n"
     "`generate` and `logits` refuse (E501) what --memory-budget does not allow by the same terms.\n",
-    0, 1, RunPlan};
+    0,
+    1,
+    RunPlan};
 
-constinit const Command kPluginCommand{"plugin", "plugin list [--all]", "list the overlay plugins",
-                                       "Reads the cards beside the plugin libraries; runs no plugin code. --all shows refused ones and why.\n", 1, 1,
-                                       RunPlugin};
+constinit const Command kPluginCommand{
+    "plugin",
+    "plugin list [--all]",
+    "list the overlay plugins",
+    "Reads the cards beside the plugin libraries; runs no plugin code. --all shows refused ones and why.\n",
+    1,
+    1,
+    RunPlugin};
 
 }  // namespace veneer::cli

@@ -15,10 +15,10 @@ namespace veneer::cli {
 class Session;
 
 struct Command {
-  std::string_view name;      // "import"
-  std::string_view usage;     // "import base FILE [--name N] | import adapter PATH …"
-  std::string_view summary;   // one line for the overview
-  std::string_view details;   // what it does, checks and changes; examples
+  std::string_view name;             // "import"
+  std::string_view usage;            // "import base FILE [--name N] | import adapter PATH …"
+  std::string_view summary;          // one line for the overview
+  std::string_view details;          // what it does, checks and changes; examples
   std::size_t min_words, max_words;  // words after the verb
   // Prints its result and returns the exit status, or an error that main prints as the ERR line.
   Result<int> (*run)(Session& session);

@@ -13,7 +13,8 @@
 namespace veneer::cli {
 namespace {
 
-constexpr std::string_view kIntroduction = R"(veneer runs a quantized language model that never changes, with adapters laid over it as reversible overlays.
+constexpr std::string_view kIntroduction =
+    R"(veneer runs a quantized language model that never changes, with adapters laid over it as reversible overlays.
 
 First steps, without a store:
   veneer generate --base model.gguf -p "Once upon a time"
@@ -57,10 +58,10 @@ Result<int> Run(const Command& command, Options options) {
 }  // namespace
 
 std::span<const Command> Commands() {
-  static const std::array commands{kDemoCommand,     kInitCommand,     kStatusCommand,     kLogCommand,      kFsckCommand,
-                                   kImportCommand,   kComposeCommand,  kSealCommand,       kValidateCommand, kActivateCommand,
+  static const std::array commands{kDemoCommand,     kInitCommand,       kStatusCommand,   kLogCommand,      kFsckCommand,
+                                   kImportCommand,   kComposeCommand,    kSealCommand,     kValidateCommand, kActivateCommand,
                                    kRollbackCommand, kDeactivateCommand, kGenerateCommand, kLogitsCommand,   kTokenizeCommand,
-                                   kInspectCommand,  kPlanCommand,     kPluginCommand};
+                                   kInspectCommand,  kPlanCommand,       kPluginCommand};
   return commands;
 }
 

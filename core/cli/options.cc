@@ -2,8 +2,8 @@
 
 #include <sched.h>
 
-#include <boost/program_options.hpp>
 #include <fmt/format.h>
+#include <boost/program_options.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -30,30 +30,33 @@ std::map<std::string, po::options_description> Descriptions() {
   };
   add("common", "Options of every command")("store", text(), "store directory (default: $VENEER_STORE, else the XDG data directory)")(
       "json", "print one JSON object instead of text")("memory-budget", text(), "refuse what needs more memory; bytes, or with K, M, G")(
-      "threads", text(), "worker threads (default: the cores this process may use)")("plugin", texts(),
-                                                                                    "NAME=PATH of a plugin library, its card beside it")(
-      "plugin-dir", texts(), "further directory with plugins")("help,h", "explain the command")("version", "print the version");
+      "threads", text(), "worker threads (default: the cores this process may use)")(
+      "plugin", texts(), "NAME=PATH of a plugin library, its card beside it")("plugin-dir", texts(), "further directory with plugins")(
+      "help,h", "explain the command")("version", "print the version");
   add("source", "What to run (default: the active composition)")("manifest", text(), "a manifest, without activating it")(
-      "base", text(), "ephemeral: this GGUF file as base, no store needed")("adapter", texts(),
-                                                                           "ephemeral: PATH[=W], adapter with strength W; repeatable, in order");
+      "base", text(), "ephemeral: this GGUF file as base, no store needed")(
+      "adapter", texts(), "ephemeral: PATH[=W], adapter with strength W; repeatable, in order");
   add("compose", "What to compose")("base", text(), "name of a base in the store")("adapter", texts(), "NAME[=W] in the store; repeatable")(
       "out,o", text(), "file to write (default: standard output)");
-  add("decode", "Computing")("compute", text()->default_value("fast"), "exact: same bits for any threads and batches; fast: int8 activations")(
+  add("decode", "Computing")("compute", text()->default_value("fast"),
+                             "exact: same bits for any threads and batches; fast: int8 activations")(
       "kv", text(), "K/V cache: f16 or f32 (default: f16 in fast, f32 in exact)")("ctx,c", text(),
-                                                                                 "context size in tokens (default: the model's)");
+                                                                                  "context size in tokens (default: the model's)");
   add("tokens", "Input")("tokens", text(), "token ids 1,2,3, taken as they are (no BOS added)");
-  add("generate", "Generating")("prompt,p", text(), "text to continue")("file,f", text(), "file with the text to continue; - reads standard input")(
+  add("generate", "Generating")("prompt,p", text(), "text to continue")("file,f", text(),
+                                                                        "file with the text to continue; - reads standard input")(
       "predict,n", text()->default_value("128"), "most new tokens")("stop", texts(), "stop before this text; repeatable")(
-      "ignore-eos", "go on to -n after an end-of-text token")(
-      "temp", text()->default_value(fmt::format("{}", sampling.temperature)), "temperature; 0 is greedy, ties go to the lowest id")(
+      "ignore-eos", "go on to -n after an end-of-text token")("temp", text()->default_value(fmt::format("{}", sampling.temperature)),
+                                                              "temperature; 0 is greedy, ties go to the lowest id")(
       "top-k", text()->default_value(fmt::format("{}", sampling.top_k)), "keep the k likeliest; 0 keeps all")(
       "top-p", text()->default_value(fmt::format("{}", sampling.top_p)), "keep the likeliest up to this probability; 1 keeps all")(
       "min-p", text()->default_value(fmt::format("{}", sampling.min_p)), "drop below this share of the likeliest; 0 drops none")(
       "repeat-penalty", text()->default_value(fmt::format("{}", sampling.repeat_penalty)), "divide logits of recent tokens; 1 is off")(
       "seed", text()->default_value(fmt::format("{}", sampling.seed)), "random seed; equal seeds give equal text");
-  add("logits", "Output")("out,o", text(), "NPY file, float32 [n_tokens, vocab]")("batch", text()->default_value("256"), "tokens fed at once");
-  add("import", "Importing")("name", text(), "name in the store (default: cleaned file stem)")("kind", text(), "adapter kind, when the files do not tell")(
-      "params", texts(), "k=v, a parameter of the kind; repeatable");
+  add("logits", "Output")("out,o", text(), "NPY file, float32 [n_tokens, vocab]")("batch", text()->default_value("256"),
+                                                                                  "tokens fed at once");
+  add("import", "Importing")("name", text(), "name in the store (default: cleaned file stem)")(
+      "kind", text(), "adapter kind, when the files do not tell")("params", texts(), "k=v, a parameter of the kind; repeatable");
   add("seal", "Sealing")("out,o", text(), "write the composition here as well")("name", text(), "name the composition in the store");
   add("activate", "Activating")("expect", text(), "only when this composition (or none) is active now");
   add("rollback", "Rolling back")("to", text(), "generation to return to (default: the one before)");
@@ -235,7 +238,8 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
 Status CheckRanges(const Options& options) {
   if (options.threads == 0 || options.threads > 256) return Usage("--threads", fmt::format("{}, allowed 1..256", options.threads));
   if (options.batch == 0 || options.batch > 4096) return Usage("--batch", fmt::format("{}, allowed 1..4096", options.batch));
-  if (options.compute != "exact" && options.compute != "fast") return Usage("--compute", fmt::format("'{}', allowed exact, fast", options.compute));
+  if (options.compute != "exact" && options.compute != "fast")
+    return Usage("--compute", fmt::format("'{}', allowed exact, fast", options.compute));
   if (options.kv && *options.kv != "f16" && *options.kv != "f32") return Usage("--kv", fmt::format("'{}', allowed f16, f32", *options.kv));
   if (options.context == 0U) return Usage("--ctx", "0, give at least 1");
   if (options.base && options.manifest) return Usage("--manifest", "give either --manifest or --base");
@@ -261,8 +265,7 @@ Result<Options> ParseOptions(const std::vector<std::string>& arguments) {
   options.threads = UsableCores();
   options.store = DefaultStore();
   const std::string verb = FindVerb(arguments);
-  if (!verb.empty() && !Groups().contains(verb))
-    return Usage(verb, "is not a command; `veneer --help` lists them");
+  if (!verb.empty() && !Groups().contains(verb)) return Usage(verb, "is not a command; `veneer --help` lists them");
   const po::options_description known = Merge(Descriptions(), GroupsOf(verb));
   const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   try {

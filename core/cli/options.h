@@ -19,10 +19,10 @@ struct Options {
   bool help = false, version = false;
 
   // every command
-  std::filesystem::path store;     // resolved: --store, $VENEER_STORE, XDG data directory
+  std::filesystem::path store;  // resolved: --store, $VENEER_STORE, XDG data directory
   bool json = false;
   std::uint64_t memory_budget = UINT64_MAX;
-  std::uint32_t threads = 1;       // default: the cores this process may use
+  std::uint32_t threads = 1;                                           // default: the cores this process may use
   std::vector<std::pair<std::string, std::filesystem::path>> plugins;  // --plugin NAME=PATH
   std::vector<std::filesystem::path> plugin_dirs;
 
@@ -32,8 +32,8 @@ struct Options {
   std::vector<std::string> adapters;
 
   // decoding
-  std::string compute = "fast";    // exact | fast
-  std::optional<std::string> kv;   // f16 | f32; default f16 in fast, f32 in exact
+  std::string compute = "fast";   // exact | fast
+  std::optional<std::string> kv;  // f16 | f32; default f16 in fast, f32 in exact
   std::optional<std::uint32_t> context;
   std::optional<std::vector<std::int32_t>> tokens;
   std::uint32_t batch = 256;

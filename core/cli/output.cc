@@ -45,8 +45,8 @@ void PrintOk(std::string_view verb, std::string_view facts, bool json) {
 void PrintError(std::string_view verb, const Error& error, bool json) {
   Note(fmt::format("ERR {} {}", Upper(verb), Printable(error.Text())));
   if (json)
-    PrintJson({{"error",
-                {{"code", static_cast<int>(error.code)}, {"name", CodeName(error.code)}, {"at", error.at}, {"detail", error.detail}}}});
+    PrintJson(
+        {{"error", {{"code", static_cast<int>(error.code)}, {"name", CodeName(error.code)}, {"at", error.at}, {"detail", error.detail}}}});
 }
 
 int ExitStatus(const Error& error) {

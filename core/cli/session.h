@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/cli/options.h"
+#include "core/compose/path_source.h"
 #include "core/compose/store_source.h"
 #include "core/compose/validate.h"
 #include "core/decode/decoder.h"
@@ -28,6 +29,7 @@ class Session {
   [[nodiscard]] std::size_t words() const { return options_.words.size() - 1; }
 
   Result<Catalog*> catalog();
+  PosixSys& sys() { return sys_; }
   Result<Store*> store();  // E607 with the remedy when there is none
 
   // The base alone of what Selected() gives, without its adapters.
@@ -42,6 +44,15 @@ class Session {
   };
   Result<Named> Resolve(const std::string& what);
   Result<ValidatedComposition> FromId(const Digest& id);
+  // Puts composition and statement into the store, under `name` when one is given.
+  struct Sealed {
+    Digest composition;
+    std::optional<Digest> statement;
+  };
+  Result<Sealed> Keep(const Named& named, const std::optional<std::string>& name);
+  // --expect, and the checks that every switch runs: all files against the composition, and the memory budget.
+  Result<SwitchOptions> switch_options();
+  Result<ValidatedComposition> ActiveComposition();  // E605 when there is none
 
   [[nodiscard]] ComputeMode mode() const { return options_.compute == "exact" ? ComputeMode::kExact : ComputeMode::kFast; }
   [[nodiscard]] DecoderOptions decoder_options(std::uint32_t max_batch) const;
@@ -52,10 +63,12 @@ class Session {
   Result<int> PrintPlan(const ValidatedComposition& validated);
 
  private:
+  Result<PathSource> OpenPaths(bool with_adapters) const;
+
   Options options_;
   std::optional<Catalog> catalog_;
-  std::unique_ptr<PosixSys> sys_;
-  std::unique_ptr<Store> store_;
+  PosixSys sys_;
+  std::optional<Store> store_;
 };
 
 }  // namespace veneer::cli

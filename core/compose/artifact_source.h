@@ -3,7 +3,6 @@
 #define VENEER_CORE_COMPOSE_ARTIFACT_SOURCE_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 #include "core/adapter/adapter.h"
@@ -11,11 +10,9 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/manifest/manifest.h"
+#include "core/store/blobs.h"
 
 namespace veneer {
-
-// Called while long files are hashed; `done` of `total` bytes.
-using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 // An adapter's files with the digests of the very bytes that were opened.
 struct AdapterBlobs {

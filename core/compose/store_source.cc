@@ -1,1 +1,138 @@
-// Being written.
+#include "core/compose/store_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/format/json.h"
+#include "core/manifest/canonical.h"
+
+namespace veneer {
+namespace {
+
+constexpr std::uint64_t kMaxAdapterFile = std::uint64_t{4} << 30;
+
+// Records are written by Print below, so a member of another form means that the store was changed by hand.
+Error Damaged(const Ref& ref) {
+  return {Code::STATE_CORRUPT, fmt::format("refs/{}/{}", RefKindName(ref.kind), ref.name), "the record is damaged; import the file again"};
+}
+
+struct RecordReader {
+  const Json& json;
+  [[nodiscard]] std::string Text(std::string_view name) const {
+    const Json* value = json.Find(name);
+    return value != nullptr && value->is_string() ? value->text : "";
+  }
+  [[nodiscard]] std::uint64_t Number(std::string_view name) const {
+    const Json* value = json.Find(name);
+    return value == nullptr ? 0 : value->U64().value_or(0);
+  }
+  [[nodiscard]] std::optional<Digest> Hash(std::string_view name) const {
+    auto digest = ParseDigest(Text(name), name);
+    return digest ? std::optional(*digest) : std::nullopt;
+  }
+};
+
+}  // namespace
+
+std::string BaseRecord::Print() const {
+  return CanonicalObject({{"format", CanonicalString(format)},
+                          {"hash", CanonicalString(hash.Text())},
+                          {"size", CanonicalInteger(size)},
+                          {"tokenizer_hash", CanonicalString(tokenizer_hash.Text())}});
+}
+
+Result<BaseRecord> BaseRecord::Parse(const Ref& ref) {
+  VENEER_ASSIGN(const Json json, ParseJson(ref.record));
+  const RecordReader reader{json};
+  const auto hash = reader.Hash("hash"), tokenizer = reader.Hash("tokenizer_hash");
+  if (!hash || !tokenizer) return Fail(Damaged(ref));
+  return BaseRecord{*hash, reader.Number("size"), reader.Text("format"), *tokenizer};
+}
+
+std::string AdapterRecord::Print() const {
+  CanonicalMembers members{{"kind", CanonicalString(kind)},
+                           {"format", CanonicalString(format)},
+                           {"file_hash", CanonicalString(file_hash.Text())},
+                           {"file_size", CanonicalInteger(file_size)}};
+  if (config_hash) {
+    members["config_hash"] = CanonicalString(config_hash->Text());
+    members["config_size"] = CanonicalInteger(config_size);
+  }
+  CanonicalMembers parameters;
+  for (const auto& [name, value] : params)
+    parameters[name] = std::holds_alternative<std::string>(value) ? CanonicalString(std::get<std::string>(value))
+                                                                  : CanonicalInteger(std::get<std::uint64_t>(value));
+  if (!params.empty()) members["params"] = CanonicalObject(parameters);
+  return CanonicalObject(members);
+}
+
+Result<AdapterRecord> AdapterRecord::Parse(const Ref& ref) {
+  VENEER_ASSIGN(const Json json, ParseJson(ref.record));
+  const RecordReader reader{json};
+  const auto hash = reader.Hash("file_hash");
+  if (!hash) return Fail(Damaged(ref));
+  AdapterRecord record{reader.Text("kind"),        reader.Text("format"),        *hash, reader.Number("file_size"),
+                       reader.Hash("config_hash"), reader.Number("config_size"), {}};
+  if (const Json* params = json.Find("params"))
+    for (const auto& [name, value] : params->members) {
+      if (value.is_string()) {
+        record.params.emplace_back(name, value.text);
+      } else {
+        record.params.emplace_back(name, value.U64().value_or(0));
+      }
+    }
+  return record;
+}
+
+Result<UniqueFd> StoreSource::Open(const Digest& digest, std::optional<std::uint64_t> size, const std::string& at) const {
+  if (const OpenedBlob* blob = opened_ == nullptr ? nullptr : opened_->Find(digest)) return store_->Duplicate(*blob);
+  VENEER_ASSIGN(OpenedBlob blob, store_->OpenBlob(digest, size, VerifyMode::kStamp, progress_, at));
+  return std::move(blob.fd);
+}
+
+Result<FileBytes> StoreSource::OpenBase(const Digest& hash) {
+  VENEER_ASSIGN(UniqueFd fd, Open(hash, std::nullopt, "/base_model_hash"));
+  return FileBytes::MapFd(std::move(fd), "base " + hash.Text());
+}
+
+Result<std::optional<Digest>> StoreSource::ImportedConfig(const AuthoredAdapter& entry) const {
+  VENEER_ASSIGN(const std::vector<Ref> refs, store_->ListRefs(RefKind::kAdapter));
+  std::vector<std::pair<std::string, std::optional<Digest>>> candidates;
+  for (const Ref& ref : refs) {
+    VENEER_ASSIGN(const AdapterRecord record, AdapterRecord::Parse(ref));
+    if (record.file_hash != entry.file_hash) continue;
+    if (ref.name == entry.name) return record.config_hash;
+    candidates.emplace_back(ref.name, record.config_hash);
+  }
+  if (candidates.empty()) return std::optional<Digest>();
+  if (!std::ranges::all_of(candidates, [&](const auto& one) { return one.second == candidates.front().second; }))
+    return Fail(Code::FIELD_MISSING, entry.at + "/config_hash",
+                fmt::format("the file was imported with several configurations ({}, {}, ...); say which", candidates[0].first,
+                            candidates[1].first));
+  return candidates.front().second;
+}
+
+Result<AdapterBlobs> StoreSource::OpenAdapter(const AuthoredAdapter& entry) {
+  AdapterBlobs blobs;
+  VENEER_ASSIGN(const UniqueFd file, Open(entry.file_hash, entry.file_size, entry.at + "/file_hash"));
+  VENEER_ASSIGN(blobs.files.weights, FileBytes::CopyFd(file, entry.name, kMaxAdapterFile));
+  // The private copy is what will be used, so it is the copy that must have the digest.
+  blobs.file_hash = Sha256::Of(blobs.files.weights.bytes());
+  blobs.file_size = blobs.files.weights.bytes().size();
+  if (blobs.file_hash != entry.file_hash)
+    return Fail(Code::BLOB_CHANGED, entry.at + "/file_hash", "the file changed while it was read; run `veneer fsck --full`");
+  std::optional<Digest> config = entry.config_hash;
+  if (!config) {
+    VENEER_ASSIGN(config, ImportedConfig(entry));
+  }
+  if (!config) return blobs;
+  VENEER_ASSIGN(const UniqueFd config_file, Open(*config, entry.config_size, entry.at + "/config_hash"));
+  VENEER_ASSIGN(FileBytes copy, FileBytes::CopyFd(config_file, "adapter_config.json", 1 << 20));
+  blobs.config_hash = Sha256::Of(copy.bytes());
+  blobs.config_size = copy.bytes().size();
+  blobs.files.config = std::move(copy);
+  return blobs;
+}
+
+}  // namespace veneer

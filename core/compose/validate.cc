@@ -126,9 +126,8 @@ Result<ValidatedComposition> ValidateComposition(const Composition& composition,
   return validated;
 }
 
-Result<std::shared_ptr<const StagedComposition>> Stage(const ValidatedComposition& validated, const Catalog& catalog,
-                                                       const StageOptions& options) {
-  return StageComposition(validated.base(), validated.adapters(), validated.composition(), catalog, options);
+Result<BoundComposition> Bind(const ValidatedComposition& validated, const Catalog& catalog, const StageOptions& options) {
+  return BoundComposition::Bind(validated.base(), validated.composition(), validated.adapters(), catalog, options);
 }
 
 }  // namespace veneer

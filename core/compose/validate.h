@@ -44,8 +44,8 @@ Manifest ManifestOf(const Composition& composition);
 // What identifies a base in a manifest. `hash` is the digest its bytes were proven to have.
 BaseFacts FactsOf(const Base& base, const Digest& hash);
 
-Result<std::shared_ptr<const StagedComposition>> Stage(const ValidatedComposition& validated, const Catalog& catalog,
-                                                       const StageOptions& options);
+// The first half of staging a validated composition; give the result to its Stage(). The catalogue outlives both.
+Result<BoundComposition> Bind(const ValidatedComposition& validated, const Catalog& catalog, const StageOptions& options);
 
 }  // namespace veneer
 

@@ -1,0 +1,185 @@
+#include "core/cli/session.h"
+
+#include <fmt/format.h>
+
+#include "core/cli/output.h"
+#include "core/compose/path_source.h"
+#include "core/manifest/canonical.h"
+
+namespace veneer::cli {
+
+Result<Catalog*> Session::catalog() {
+  if (!catalog_) {
+    CatalogOptions scan;
+    scan.overrides = options_.plugins;
+    scan.directories = options_.plugin_dirs;
+    for (auto& directory : DefaultPluginDirectories()) scan.directories.push_back(std::move(directory));
+    VENEER_ASSIGN(catalog_, Catalog::Scan(scan));
+    if (!options_.plugins.empty()) Note("note: --plugin loads libraries by path; this is for development");
+  }
+  return &*catalog_;
+}
+
+Result<PathSource> Session::OpenPaths(bool with_adapters) const {
+  std::vector<AdapterPath> adapters;
+  for (const std::string& text : with_adapters ? options_.adapters : std::vector<std::string>()) {
+    VENEER_ASSIGN(adapters.emplace_back(), ParseAdapterPath(text));
+  }
+  ProgressBar bar("hashing");
+  return PathSource::Open(*options_.base, adapters, [&bar](std::uint64_t done, std::uint64_t total) { bar.Update(done, total); });
+}
+
+Result<ValidatedComposition> Session::Selected() {
+  if (options_.manifest) {
+    VENEER_ASSIGN(Named named, Resolve(options_.manifest->string()));
+    return std::move(named.validated);
+  }
+  if (!options_.base) {
+    if (!options_.adapters.empty()) return Fail(Code::USAGE, "--adapter", "needs --base FILE beside it");
+    return ActiveComposition();
+  }
+  VENEER_ASSIGN(Catalog * plugins, catalog());
+  VENEER_ASSIGN(PathSource source, OpenPaths(true));
+  VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(source.manifest(), source, *plugins));
+  return validated;
+}
+
+Result<std::shared_ptr<const Base>> Session::SelectedBase() {
+  if (options_.base && !options_.manifest) {
+    VENEER_ASSIGN(FileBytes file, FileBytes::Map(*options_.base));
+    return Base::OpenGguf(std::move(file));
+  }
+  VENEER_ASSIGN(const ValidatedComposition selected, Selected());
+  return selected.base();
+}
+
+Result<Store*> Session::store() {
+  if (!store_) {
+    VENEER_ASSIGN(Store opened, Store::Open(sys_, options_.store.string()));
+    store_.emplace(std::move(opened));
+    for (const std::string& warning : store_->warnings()) Note("warning: " + warning);
+  }
+  return &*store_;
+}
+
+Result<Session::Named> Session::Resolve(const std::string& what) {
+  VENEER_ASSIGN(Store * opened, store());
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(what, ignored)) {
+    VENEER_ASSIGN(const std::string text, ReadText(what, 1 << 20));
+    auto manifest = ParseManifest(text, DetectSyntax(text));
+    if (!manifest) return Fail(std::move(manifest).error());
+    VENEER_ASSIGN(Catalog * plugins, catalog());
+    ProgressBar bar("hashing");
+    StoreSource source(*opened, nullptr, [&bar](std::uint64_t done, std::uint64_t total) { bar.Update(done, total); });
+    VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(*manifest, source, *plugins));
+    const Statement statement = MakeStatement(*manifest, validated.composition().Id());
+    return Named{std::move(validated), statement};
+  }
+  if (what.starts_with("sha256:")) {
+    VENEER_ASSIGN(const Digest id, ParseDigest(what, what));
+    VENEER_ASSIGN(ValidatedComposition validated, FromId(id));
+    return Named{std::move(validated), std::nullopt};
+  }
+  auto ref = opened->GetRef(RefKind::kComposition, what);
+  if (!ref)
+    return Fail(ref.error().code, what,
+                fmt::format("is no manifest file, no id sha256:… and no composition's name in the store ({})", ref.error().detail));
+  const std::optional<Digest> id = CompositionOf(ref->record);
+  if (!id) return Fail(Code::STATE_CORRUPT, what, "its name does not hold a composition; seal it again");
+  VENEER_ASSIGN(ValidatedComposition validated, FromId(*id));
+  return Named{std::move(validated), std::nullopt};
+}
+
+Result<ValidatedComposition> Session::FromId(const Digest& id) {
+  VENEER_ASSIGN(Store * opened, store());
+  VENEER_ASSIGN(Catalog * plugins, catalog());
+  ProgressBar bar("hashing");
+  VENEER_ASSIGN(
+      const OpenedComposition files,
+      opened->OpenComposition(id, VerifyMode::kStamp, [&bar](std::uint64_t done, std::uint64_t total) { bar.Update(done, total); }));
+  StoreSource source(*opened, &files);
+  return ValidateComposition(files.composition, source, *plugins);
+}
+
+Result<ValidatedComposition> Session::ActiveComposition() {
+  VENEER_ASSIGN(Store * opened, store());
+  VENEER_ASSIGN(Catalog * plugins, catalog());
+  VENEER_ASSIGN(const auto active, opened->OpenActive());
+  StoreSource source(*opened, &active.opened);
+  return ValidateComposition(active.opened.composition, source, *plugins);
+}
+
+Result<Session::Sealed> Session::Keep(const Named& named, const std::optional<std::string>& name) {
+  VENEER_ASSIGN(Store * opened, store());
+  Sealed sealed;
+  VENEER_ASSIGN(sealed.composition, opened->PutBlob(named.validated.composition().Canonical()));
+  if (named.statement) {
+    VENEER_ASSIGN(sealed.statement, opened->PutBlob(named.statement->Canonical()));
+  }
+  if (name) {
+    CanonicalMembers record{{"composition", CanonicalString(sealed.composition.Text())}};
+    if (sealed.statement) record["statement"] = CanonicalString(sealed.statement->Text());
+    VENEER_TRY(opened->PutRef({RefKind::kComposition, *name, CanonicalObject(record)}));
+  }
+  return sealed;
+}
+
+Result<SwitchOptions> Session::switch_options() {
+  SwitchOptions options;
+  if (options_.expect) {
+    ExpectedCurrent expected;
+    if (*options_.expect != "none") {
+      VENEER_ASSIGN(expected.composition, ParseDigest(*options_.expect, "--expect"));
+    }
+    options.expect = expected;
+  }
+  options.validate = [this](const OpenedComposition& files) -> Status {
+    VENEER_ASSIGN(Store * opened, store());
+    VENEER_ASSIGN(Catalog * plugins, catalog());
+    StoreSource source(*opened, &files);
+    VENEER_ASSIGN(const ValidatedComposition validated, ValidateComposition(files.composition, source, *plugins));
+    VENEER_ASSIGN(const BoundComposition bound, Bind(validated, *plugins, stage_options()));
+    return Admit(PlanMemory(*validated.base(), bound.cost(), mode(), decoder_options(options_.batch)), options_.memory_budget);
+  };
+  return options;
+}
+
+DecoderOptions Session::decoder_options(std::uint32_t max_batch) const {
+  DecoderOptions decoder;
+  decoder.threads = options_.threads;
+  decoder.context = options_.context;
+  decoder.max_batch = max_batch;
+  if (options_.kv) decoder.kv = *options_.kv == "f16" ? KvType::kF16 : KvType::kF32;
+  return decoder;
+}
+
+StageOptions Session::stage_options() const { return {.mode = mode(), .threads = options_.threads}; }
+
+Result<std::unique_ptr<Decoder>> Session::MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch) {
+  VENEER_ASSIGN(Catalog * plugins, catalog());
+  VENEER_ASSIGN(BoundComposition bound, Bind(validated, *plugins, stage_options()));
+  const DecoderOptions decoder = decoder_options(max_batch);
+  VENEER_TRY(Admit(PlanMemory(*validated.base(), bound.cost(), mode(), decoder), options_.memory_budget));
+  VENEER_ASSIGN(auto staged, std::move(bound).Stage());
+  return Decoder::Create(std::move(staged), decoder);
+}
+
+Result<int> Session::PrintPlan(const ValidatedComposition& validated) {
+  VENEER_ASSIGN(Catalog * plugins, catalog());
+  VENEER_ASSIGN(const BoundComposition bound, Bind(validated, *plugins, stage_options()));
+  const MemoryPlan plan = PlanMemory(*validated.base(), bound.cost(), mode(), decoder_options(options_.batch));
+  const OutJson terms{{"runtime_bytes", plan.runtime_bytes}, {"base_bytes", plan.base_bytes}, {"adapter_bytes", plan.adapter_bytes},
+                      {"scratch_bytes", plan.scratch_bytes}, {"kv_bytes", plan.kv_bytes},     {"peak_bytes", plan.peak_bytes()}};
+  if (options_.json) {
+    PrintJson(terms);
+    return 0;
+  }
+  std::vector<std::vector<std::string>> rows{{"TERM", "BYTES", ""}};
+  for (const auto& [name, bytes] : terms.items())
+    rows.push_back({name.substr(0, name.find("_bytes")), bytes.dump(), ByteText(bytes.get<std::uint64_t>())});
+  Print(Table(rows));
+  return 0;
+}
+
+}  // namespace veneer::cli

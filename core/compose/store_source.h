@@ -1,0 +1,56 @@
+// The files of a composition from the store, each proven through the descriptor that is read.
+#ifndef VENEER_CORE_COMPOSE_STORE_SOURCE_H_
+#define VENEER_CORE_COMPOSE_STORE_SOURCE_H_
+
+#include <optional>
+#include <string>
+
+#include "core/compose/artifact_source.h"
+#include "core/store/store.h"
+
+namespace veneer {
+
+// What `import` keeps under the name of a base or an adapter.
+struct BaseRecord {
+  Digest hash;
+  std::uint64_t size = 0;
+  std::string format;
+  Digest tokenizer_hash;
+
+  [[nodiscard]] std::string Print() const;  // canonical JSON
+  static Result<BaseRecord> Parse(const Ref& ref);
+};
+struct AdapterRecord {
+  std::string kind, format;
+  Digest file_hash;
+  std::uint64_t file_size = 0;
+  std::optional<Digest> config_hash;
+  std::uint64_t config_size = 0;
+  std::vector<ManifestParam> params;
+
+  [[nodiscard]] std::string Print() const;
+  static Result<AdapterRecord> Parse(const Ref& ref);
+};
+
+class StoreSource final : public ArtifactSource {
+ public:
+  // `opened`: a composition whose files are open already; others are opened from the store. Both outlive the source.
+  explicit StoreSource(const Store& store, const OpenedComposition* opened = nullptr, Progress progress = {})
+      : store_(&store), opened_(opened), progress_(std::move(progress)) {}
+
+  Result<FileBytes> OpenBase(const Digest& hash) override;
+  // An entry without config_hash gets the configuration that was imported with the file (the name decides when there are several).
+  Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override;
+
+ private:
+  Result<UniqueFd> Open(const Digest& digest, std::optional<std::uint64_t> size, const std::string& at) const;
+  Result<std::optional<Digest>> ImportedConfig(const AuthoredAdapter& entry) const;
+
+  const Store* store_;
+  const OpenedComposition* opened_;
+  Progress progress_;
+};
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_COMPOSE_STORE_SOURCE_H_
