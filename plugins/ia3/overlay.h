@@ -8,7 +8,10 @@
 #ifndef VENEER_PLUGINS_IA3_OVERLAY_H_
 #define VENEER_PLUGINS_IA3_OVERLAY_H_
 
-#include "kernels/kernels.h"
+#include <cstdint>
+#include <string>
+
+#include "plugins/ia3/import.h"
 #include "veneer/overlay.hpp"
 
 namespace veneer_ia3 {
@@ -17,13 +20,13 @@ struct Ia3Overlay : veneer::overlay {
   static constexpr const char* id = "ia3";
   static constexpr const char* summary = "multiplicative overlay (IA3) on the input or output of linear layers";
   static constexpr const char* schema = R"({"type":"object","additionalProperties":false,"properties":{}})";
-  static constexpr vnr_role roles[] = {veneer::role2("l_in", 1, veneer::IN, VNR_ROLE_OPTIONAL),
-                                       veneer::role2("l_out", veneer::OUT, 1, VNR_ROLE_OPTIONAL)};
-  static const vnr_import* import();
+  static constexpr vnr_role roles[] = {veneer::with(veneer::role("l_in", 1, veneer::IN), VNR_ROLE_OPTIONAL),
+                                       veneer::with(veneer::role("l_out", veneer::OUT, 1), VNR_ROLE_OPTIONAL)};
+  static constexpr const vnr_import* import = &kImport;
 
   void bind(const vnr_site& site, const veneer::source& source);
-  uint64_t resident_bytes(const vnr_site&) const { return veneer::elements(source_) * sizeof(float); }
-  vnr_program stage(const veneer::stager& stager);
+  uint64_t resident_bytes(const vnr_site& site) const;
+  veneer::program stage(const veneer::stager& stager);
   void transform(const vnr_site& site, const veneer::io& io, uint32_t unit0, uint32_t unit1) const noexcept;
   void apply(const vnr_site& site, const veneer::io& io, uint64_t lane0, uint64_t lane1) const noexcept;
   void weight_row(const vnr_site& site, uint64_t row, float* w) const;
@@ -32,11 +35,9 @@ struct Ia3Overlay : veneer::overlay {
 
  private:
   static constexpr uint32_t kUnit = 64;  // elements of x_out one transform unit writes
-  vnr_tensor source_{};
   bool is_input_ = false;
   double strength_ = 1;
-  const veneer::kernels::Table* kernels_ = nullptr;
-  veneer::buf<float> l_;  // l_w
+  veneer::buf<float> l_;  // l_w; empty at strength 0
 };
 
 }  // namespace veneer_ia3

@@ -1,21 +1,30 @@
-// C++17 wrapper over the plugin ABI, header only: write a class, declare its roles, get a plugin. See sdk/ABI.md for the contract.
+// The plugin contract as C++17 classes: derive from `overlay`, override what the kind needs, end with VENEER_OVERLAY(T, name, version).
+// Header only, standard headers only, everything inlined and hidden. Rules of the contract: sdk/ABI.md.
 //
-//   struct my_kind : veneer::overlay { ... };
-//   VENEER_OVERLAY("example-plugin", "1.0.0", my_kind)
+//   struct my_kind : veneer::overlay {
+//     static constexpr const char* id = "example.kind";       summary, schema likewise; flags and site_mask if not the defaults
+//     static constexpr vnr_role roles[] = {veneer::role("A", veneer::sym('r'), veneer::IN)};
+//     void bind(const vnr_site&, const veneer::source&);      read parameters, check indices; no allocation
+//     uint64_t resident_bytes(const vnr_site&) const;         exactly what stage allocates and keeps
+//     uint64_t transient_bytes(const vnr_site&) const;        what stage allocates and frees again
+//     veneer::program stage(const veneer::stager&);
+//     void prepare(…) / apply(…) / transform(…) const noexcept;   the hot calls
+//     void weight_row(…) const;  void bias(…) const;              the same edit in weight space
+//   };
 //
-// A kind class has (statics) id, version, summary, schema, roles[] and, when they differ from the defaults of `overlay`, flags,
-// site_mask and import(); and (members) bind, resident_bytes, stage, weight_row, and what it does at run time: transform, prepare,
-// apply, bias. Members may throw veneer::error or standard exceptions in setup calls; nothing unwinds across the C boundary.
+// A function reports failure by throwing `error`; whatever is thrown becomes a code and a text, nothing unwinds into the host.
+// Shared roles (VNR_ROLE_SHARED) are not covered: such a kind is written against veneer/abi.h.
 #ifndef VENEER_OVERLAY_HPP_
 #define VENEER_OVERLAY_HPP_
 
-#include <cmath>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <new>
-#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "veneer/abi.h"
@@ -23,404 +32,330 @@
 
 namespace veneer {
 
-// What a setup call failed with; the text reaches the user behind plugin, kind and site.
-struct error : std::runtime_error {
-  int32_t code;
-  error(int32_t c, const std::string& text) : std::runtime_error(text), code(c) {}
+struct error {
+  int32_t code;  // VNR_E_*
+  std::string text;
 };
 
-// ---- declaring roles ----
-constexpr uint32_t sym(char letter) { return VNR_DIM(static_cast<unsigned char>(letter)); }
-constexpr uint32_t IN = VNR_DIM_IN, OUT = VNR_DIM_OUT;
-constexpr uint32_t float_types = VNR_BIT(VNR_F32) | VNR_BIT(VNR_F16) | VNR_BIT(VNR_BF16);
+// ---- declarations ----
 
-constexpr vnr_role role(const char* name, uint32_t d0, uint32_t flags = 0, uint32_t types = float_types) {
-  return {sizeof(vnr_role), flags, 1, types, {d0, 0, 0, 0}, name};
-}
-constexpr vnr_role role2(const char* name, uint32_t d0, uint32_t d1, uint32_t flags = 0, uint32_t types = float_types) {
-  return {sizeof(vnr_role), flags, 2, types, {d0, d1, 0, 0}, name};
-}
+inline constexpr uint32_t IN = VNR_DIM_IN, OUT = VNR_DIM_OUT;
+constexpr uint32_t sym(char letter) { return VNR_DIM(letter); }
+inline constexpr uint32_t float_types = VNR_BIT(VNR_F32) | VNR_BIT(VNR_F16) | VNR_BIT(VNR_BF16);
 
-// ---- numbers ----
-inline float half_to_float(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 1023u;
-  float value;
-  if (exponent == 0) {
-    value = static_cast<float>(mantissa) * 0x1.0p-24f;  // subnormal, exact
-    uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    bits |= sign;
-    std::memcpy(&value, &bits, 4);
-    return value;
-  }
-  const uint32_t bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112u) << 23) | mantissa << 13;
-  std::memcpy(&value, &bits, 4);
-  return value;
+// A role of any float type: role("A", sym('r'), IN). Flags and types can be changed: with(role(…), VNR_ROLE_OPTIONAL).
+template <class... Dims>
+constexpr vnr_role role(const char* name, Dims... dims) {
+  static_assert(sizeof...(Dims) <= 4, "a tensor has at most four dimensions");
+  return {sizeof(vnr_role), 0, sizeof...(Dims), float_types, {uint32_t(dims)...}, name};
 }
-inline float bf16_to_float(uint16_t half) {
-  const uint32_t bits = static_cast<uint32_t>(half) << 16;
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
-}
-// Element i of a plain float tensor.
-inline float element(const vnr_tensor& t, uint64_t i) {
-  const auto* bytes = static_cast<const unsigned char*>(t.data);
-  if (t.dtype == VNR_F32) {
-    float value;
-    std::memcpy(&value, bytes + 4 * i, 4);
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, bytes + 2 * i, 2);
-  return t.dtype == VNR_F16 ? half_to_float(half) : bf16_to_float(half);
-}
-inline uint64_t elements(const vnr_tensor& t) {
-  uint64_t n = 1;
-  for (uint32_t i = 0; i < t.rank; i++) n *= t.dims[i];
-  return n;
+constexpr vnr_role with(vnr_role declared, uint32_t flags, uint32_t dtype_mask = 0) {
+  declared.flags |= flags;
+  if (dtype_mask != 0) declared.dtype_mask = dtype_mask;
+  return declared;
 }
 
-// Sum over eight interleaved lanes, then a fixed tree: the same bits on every machine and for every caller.
-inline float dot(const float* a, const float* b, uint64_t n) noexcept {
-  float lane[8] = {};
-  for (uint64_t i = 0; i < n; i++) lane[i & 7] = std::fma(a[i], b[i], lane[i & 7]);
-  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-}
-inline void axpy(float* y, float scale, const float* x, uint64_t n) noexcept {
-  for (uint64_t i = 0; i < n; i++) y[i] = std::fma(scale, x[i], y[i]);
-}
+// ---- memory from the host, counted against the budget; 64-byte aligned, not initialised ----
 
-// ---- memory from the host's budgeted allocator, 64-byte aligned ----
 template <class T>
 class buf {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>, "plain data only");
+
  public:
   buf() = default;
   buf(const vnr_host* host, uint64_t count) : host_(host), size_(count) {
+    if (count == 0) return;
+    if (count > UINT64_MAX / sizeof(T)) throw error{VNR_E_NOMEM, "size overflow"};
     data_ = static_cast<T*>(host->alloc(host, count * sizeof(T), 64));
-    if (data_ == nullptr) throw error(VNR_E_BUDGET, "the host refused " + std::to_string(count * sizeof(T)) + " bytes");
+    if (data_ == nullptr) throw error{VNR_E_NOMEM, "the host refused " + std::to_string(count * sizeof(T)) + " bytes"};
   }
-  ~buf() { reset(); }
-  buf(buf&& other) noexcept
-      : host_(other.host_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  buf(buf&& other) noexcept { swap(other); }
   buf& operator=(buf&& other) noexcept {
-    if (this != &other) {
-      reset();
-      host_ = other.host_;
-      data_ = std::exchange(other.data_, nullptr);
-      size_ = std::exchange(other.size_, 0);
-    }
+    buf(std::move(other)).swap(*this);
     return *this;
   }
+  ~buf() {
+    if (data_ != nullptr) host_->free(host_, data_);
+  }
+
   T* data() { return data_; }
   const T* data() const { return data_; }
   uint64_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
   T& operator[](uint64_t i) { return data_[i]; }
   const T& operator[](uint64_t i) const { return data_[i]; }
 
  private:
-  void reset() {
-    if (data_ != nullptr) host_->free(host_, data_);
-    data_ = nullptr;
+  void swap(buf& other) noexcept {
+    std::swap(host_, other.host_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
   }
   const vnr_host* host_ = nullptr;
   T* data_ = nullptr;
   uint64_t size_ = 0;
 };
 
-// ---- what bind gets ----
-class source {
+// ---- exact conversions to f32 ----
+
+inline float bits_to_float(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline float from_bf16(uint16_t value) { return bits_to_float(uint32_t(value) << 16); }
+inline float from_f16(uint16_t half) {
+  const uint32_t sign = uint32_t(half & 0x8000u) << 16, magnitude = half & 0x7FFFu;
+  if (magnitude >= 0x7C00u) return bits_to_float(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);  // infinity, NaN
+  if (magnitude >= 0x0400u) return bits_to_float(sign | ((magnitude << 13) + 0x38000000u));         // normal: exponent bias 15 -> 127
+  const float tiny = float(magnitude) * 0x1p-24f;                                                   // subnormal, zero
+  return sign != 0 ? -tiny : tiny;
+}
+inline uint64_t size_of_type(uint32_t dtype) {
+  switch (dtype) {
+    case VNR_I8:
+    case VNR_U8:
+    case VNR_BOOL:
+      return 1;
+    case VNR_F16:
+    case VNR_BF16:
+    case VNR_I16:
+    case VNR_U16:
+      return 2;
+    case VNR_F32:
+    case VNR_I32:
+    case VNR_U32:
+      return 4;
+    case VNR_F64:
+    case VNR_I64:
+    case VNR_U64:
+      return 8;
+    default:
+      throw error{VNR_E_UNSUPPORTED, "element type " + std::to_string(dtype)};
+  }
+}
+// Element i of a tensor of a float type.
+inline float element(const vnr_tensor& tensor, uint64_t i) {
+  const auto* bytes = static_cast<const unsigned char*>(tensor.data);
+  uint16_t half;
+  switch (tensor.dtype) {
+    case VNR_F32: {
+      float value;
+      std::memcpy(&value, bytes + 4 * i, 4);
+      return value;
+    }
+    case VNR_F64: {
+      double value;
+      std::memcpy(&value, bytes + 8 * i, 8);
+      return float(value);
+    }
+    case VNR_F16:
+      std::memcpy(&half, bytes + 2 * i, 2);
+      return from_f16(half);
+    case VNR_BF16:
+      std::memcpy(&half, bytes + 2 * i, 2);
+      return from_bf16(half);
+    default:
+      throw error{VNR_E_UNSUPPORTED, "element type " + std::to_string(tensor.dtype) + " is no float type"};
+  }
+}
+inline uint64_t element_count(const vnr_tensor& tensor) {
+  uint64_t count = 1;
+  for (uint32_t i = 0; i < tensor.rank; i++) count *= tensor.dims[i];  // the host has checked the product against nbytes
+  return count;
+}
+
+// ---- fixed-order arithmetic: element i goes to lane i mod 8, then a fixed tree. Same bits for any tile, batch or alignment. ----
+
+inline float dot(const float* a, const float* b, uint64_t n) noexcept {
+  float lane[8] = {};
+  uint64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (uint64_t j = 0; j < 8; j++) lane[j] += a[i + j] * b[i + j];
+  for (uint64_t j = 0; i + j < n; j++) lane[j] += a[i + j] * b[i + j];
+  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+inline void axpy(float* y, float scale, const float* x, uint64_t n) noexcept {  // y += scale * x
+  for (uint64_t i = 0; i < n; i++) y[i] += scale * x[i];
+}
+
+// ---- what the host hands over ----
+
+class source {  // valid inside bind
  public:
-  explicit source(const vnr_source* raw) : raw_(raw) {}
-  const vnr_tensor* find(const char* name) const {
-    for (uint32_t i = 0; i < raw_->n_tensors; i++)
-      if (std::strcmp(raw_->roles[i], name) == 0) return raw_->tensors[i];
+  explicit source(const vnr_source& from) : from_(&from) {}
+
+  const vnr_tensor* find(const char* role_name) const {
+    for (uint32_t i = 0; i < from_->n_tensors; i++)
+      if (std::strcmp(from_->roles[i], role_name) == 0) return from_->tensors[i];
     return nullptr;
   }
-  const vnr_tensor& get(const char* name) const {
-    const vnr_tensor* tensor = find(name);
-    if (tensor == nullptr) throw error(VNR_E_INVALID, std::string("tensor ") + name + " is missing");
-    return *tensor;
+  const vnr_tensor& get(const char* role_name) const {
+    if (const vnr_tensor* tensor = find(role_name)) return *tensor;
+    throw error{VNR_E_INVALID, std::string("tensor ") + role_name + " is missing"};
   }
   double number(const char* path, double otherwise) const {
-    const vnr_param* p = param(path);
-    return p == nullptr ? otherwise : p->type == VNR_PARAM_INT ? static_cast<double>(p->i) : p->d;
+    const vnr_param* param = find_param(path);
+    if (param == nullptr) return otherwise;
+    if (param->type == VNR_PARAM_NUMBER) return param->d;
+    if (param->type == VNR_PARAM_INT) return double(param->i);
+    throw error{VNR_E_INVALID, std::string(path) + " is no number"};
   }
   int64_t integer(const char* path, int64_t otherwise) const {
-    const vnr_param* p = param(path);
-    return p == nullptr ? otherwise : p->i;
+    const vnr_param* param = find_param(path);
+    if (param == nullptr) return otherwise;
+    if (param->type != VNR_PARAM_INT && param->type != VNR_PARAM_BOOL) throw error{VNR_E_INVALID, std::string(path) + " is no integer"};
+    return param->i;
   }
-  std::string text(const char* path, const std::string& otherwise) const {
-    const vnr_param* p = param(path);
-    return p == nullptr ? otherwise : std::string(p->s.data, p->s.size);
+  std::string text(const char* path, const char* otherwise) const {
+    const vnr_param* param = find_param(path);
+    if (param == nullptr) return otherwise;
+    if (param->type != VNR_PARAM_STRING) throw error{VNR_E_INVALID, std::string(path) + " is no string"};
+    return std::string(param->s.data, param->s.size);
   }
-  double strength() const { return number(VNR_PARAM_STRENGTH, 1.0); }
+  double strength() const { return number(VNR_PARAM_STRENGTH, 1.0); }  // merge_weight
 
  private:
-  const vnr_param* param(const char* path) const {
-    for (uint32_t i = 0; i < raw_->n_params; i++)
-      if (std::strcmp(raw_->params[i]->path, path) == 0) return raw_->params[i];
+  const vnr_param* find_param(const char* path) const {
+    for (uint32_t i = 0; i < from_->n_params; i++)
+      if (std::strcmp(from_->params[i]->path, path) == 0) return from_->params[i];
     return nullptr;
   }
-  const vnr_source* raw_;
+  const vnr_source* from_;
 };
 
-// ---- what stage gets ----
-struct stager {
-  const vnr_site* site;
-  const vnr_limits* limits;
-  const vnr_host* host;
-  const vnr_base_rows* base;
+class stager {  // valid inside stage
+ public:
+  const vnr_site* site = nullptr;
+  const vnr_limits* limits = nullptr;
+  const vnr_host* host = nullptr;
 
-  template <class T>
+  const vnr_tensor* find(const char* role_name) const {
+    for (uint32_t i = 0; i < n_roles; i++)
+      if (tensors[i].data != nullptr && std::strcmp(roles[i]->name, role_name) == 0) return &tensors[i];
+    return nullptr;
+  }
+  const vnr_tensor& get(const char* role_name) const {
+    if (const vnr_tensor* tensor = find(role_name)) return *tensor;
+    throw error{VNR_E_INVALID, std::string("tensor ") + role_name + " is missing"};
+  }
+  template <class T = float>
   buf<T> alloc(uint64_t count) const {
     return buf<T>(host, count);
   }
-  // A float tensor as f32.
-  buf<float> load(const vnr_tensor& tensor) const {
-    buf<float> out(host, elements(tensor));
+  // The tensor as f32, whatever float type it is stored in.
+  buf<float> load(const char* role_name) const {
+    const vnr_tensor& tensor = get(role_name);
+    buf<float> out(host, element_count(tensor));
     for (uint64_t i = 0; i < out.size(); i++) out[i] = element(tensor, i);
+    poll();
     return out;
   }
-  // Each row of the effective predecessor W_{j-1}: fn(row, float* w).
-  template <class F>
-  void each_base_row(const F& fn) const {
-    buf<float> row(host, site->in);
-    for (uint64_t o = 0; o < site->out; o++) {
-      if (host->cancelled(host) != 0) throw error(VNR_E_CANCELLED, "cancelled");
-      if (base->read(base->ctx, o, 1, row.data(), site->in) != VNR_OK) throw error(VNR_E_INTERNAL, "base rows could not be read");
+  // The tensor's own bytes.
+  buf<unsigned char> copy(const char* role_name) const {
+    const vnr_tensor& tensor = get(role_name);
+    buf<unsigned char> out(host, tensor.nbytes);
+    if (tensor.nbytes != 0) std::memcpy(out.data(), tensor.data, tensor.nbytes);
+    poll();
+    return out;
+  }
+  // fn(row, w) for every row of the effective predecessor W_{j-1}; w may be written to. Takes one row of transient memory.
+  template <class Fn>
+  void each_base_row(Fn&& fn) const {
+    if (base == nullptr) throw error{VNR_E_STATE, "no base rows: the kind must say VNR_KIND_NEEDS_BASE_ROWS"};
+    const bool is_vector = site->shape_class == VNR_SITE_VECTOR;
+    const uint64_t n_rows = is_vector ? 1 : site->out, length = is_vector ? site->out : site->in;
+    buf<float> row(host, length);
+    for (uint64_t o = 0; o < n_rows; o++) {
+      poll();
+      if (const int32_t code = base->read(base->ctx, o, 1, row.data(), length))
+        throw error{code, "reading row " + std::to_string(o) + " of the base failed"};
       fn(o, row.data());
     }
   }
-};
-
-// ---- what hot calls get ----
-class io {
- public:
-  explicit io(const vnr_io* raw) : raw_(raw) {}
-  uint32_t tokens() const { return raw_->tokens; }
-  const float* x(uint32_t t) const { return raw_->x + t * raw_->x_stride; }
-  float* x_out(uint32_t t) const { return raw_->x_out + t * raw_->x_out_stride; }
-  float* y(uint32_t t) const { return raw_->y + t * raw_->y_stride; }
-  float* prepared(uint32_t t) const {
-    return reinterpret_cast<float*>(static_cast<unsigned char*>(raw_->prepared) + t * raw_->prepared_stride);
+  void poll() const {  // call it at least every few milliseconds
+    if (host->cancelled(host) != 0) throw error{VNR_E_CANCELLED, "cancelled"};
   }
-  int32_t id(uint32_t t) const { return raw_->ids[t]; }
-  void* scratch() const { return raw_->scratch; }
-  const vnr_io& raw() const { return *raw_; }
 
- private:
-  const vnr_io* raw_;
+  // Set by the wrapper.
+  const vnr_base_rows* base = nullptr;
+  const vnr_role* const* roles = nullptr;
+  const vnr_tensor* tensors = nullptr;  // by role; data is NULL where none was given
+  uint32_t n_roles = 0;
 };
 
-// ---- the base of a kind class; override what the kind does ----
+struct costs {
+  uint64_t resident = 0, transient = 0, opaque = 0;  // bytes; opaque: memory that cannot come from the host, a bound
+};
+
+// Defaults: flags as the overridden members say, results independent of tiles and batch (D2: say det_level = 1 if not), one lane at a
+// time, no preparation, as many tokens a call as the host likes.
+struct program : vnr_program {
+  static constexpr uint32_t flags_of_members = UINT32_MAX;
+  program() : vnr_program{} {
+    struct_size = sizeof(vnr_program);
+    flags = flags_of_members;
+    det_level = 2;
+    lane_quantum = 1;
+    transform_unit = 64;
+    amplification = 16;
+  }
+};
+
+struct io {  // one hot call
+  const vnr_io* raw;
+
+  uint32_t T() const noexcept { return raw->tokens; }
+  const float* x(uint32_t t) const noexcept { return raw->x + t * raw->x_stride; }
+  float* x_out(uint32_t t) const noexcept { return raw->x_out + t * raw->x_out_stride; }
+  float* y(uint32_t t) const noexcept { return raw->y + t * raw->y_stride; }  // y(t)[lane]
+  float* prep(uint32_t t) const noexcept { return prepared<float>(t); }
+  template <class P>
+  P* prepared(uint32_t t) const noexcept {
+    return reinterpret_cast<P*>(static_cast<unsigned char*>(raw->prepared) + t * raw->prepared_stride);
+  }
+  template <class P>
+  P* scratch() const noexcept {
+    return static_cast<P*>(raw->scratch);
+  }
+  int32_t id(uint32_t t) const noexcept { return raw->ids[t]; }
+};
+
+// Base class of a kind; one object per (artifact, site). A kind hides the members it changes.
 struct overlay {
-  static constexpr const char* version = "1.0.0";
-  static constexpr uint32_t flags = 0;
+  static constexpr uint32_t flags = 0;  // VNR_KIND_*
   static constexpr uint32_t site_mask = VNR_BIT(VNR_SITE_LINEAR);
-  static const vnr_import* import() { return nullptr; }
+  static constexpr const vnr_import* import = nullptr;  // veneer.import/1
+  static const void* extension(const char*) noexcept { return nullptr; }
 
-  // The defaults of a program: additive, order-independent of tiles and tokens, no preparation.
-  static vnr_program program(uint32_t program_flags = VNR_ADDS_Y) {
-    vnr_program p{};
-    p.struct_size = sizeof p;
-    p.flags = program_flags;
-    p.det_level = 2;
-    p.lane_quantum = 1;
-    p.token_block_max = UINT32_MAX;
-    p.transform_unit = 1;
-    p.amplification = 1;
-    return p;
-  }
-  uint64_t transient_bytes(const vnr_site&) const { return 0; }  // beside resident_bytes while staging
-  uint64_t opaque_bytes(const vnr_site&, const vnr_limits&) const { return 0; }
-  void bias(const vnr_site&, float*, uint64_t) const {}
-  void transform(const vnr_site&, const io&, uint32_t, uint32_t) const noexcept {}
+  void bind(const vnr_site&, const source&) {}
+  uint64_t resident_bytes(const vnr_site&) const { return 0; }
+  uint64_t transient_bytes(const vnr_site&) const { return 0; }
+  // Instead of the two above when memory depends on the limits:  costs cost(const vnr_site&, const vnr_limits&) const;
+  void weight_row(const vnr_site&, uint64_t, float*) const {}  // row of W_{j-1} -> row of W_j; VECTOR: the whole vector
+  void bias(const vnr_site&, float*, uint64_t) const {}        // b_{j-1} -> b_j
+  std::string describe(const vnr_site&) const { return {}; }   // members of a JSON object: "rank":16,"scale":2
+  void transform(const vnr_site&, const io&, uint32_t, uint32_t) const noexcept {}  // units [u0, u1) of x_out = T_j x
   void prepare(const vnr_site&, const io&, uint32_t, uint32_t) const noexcept {}
-  void apply(const vnr_site&, const io&, uint64_t, uint64_t) const noexcept {}
-  std::string describe(const vnr_site&) const { return "{}"; }
+  void apply(const vnr_site&, const io&, uint64_t, uint64_t) const noexcept {}  // lanes [l0, l1) of y = G_j y + D_j x
 };
 
-namespace detail {
-
-inline int32_t report(vnr_err* err, int32_t code, const char* text) noexcept {
-  if (err == nullptr) return code;
-  err->code = code;
-  err->length = 0;
-  if (err->text == nullptr || err->capacity == 0) return code;
-  const size_t n = std::strlen(text);
-  err->length = static_cast<uint32_t>(n < err->capacity ? n : err->capacity - 1);
-  std::memcpy(err->text, text, err->length);
-  err->text[err->length] = '\0';
-  return code;
-}
-
-// Every exception becomes a code and a text.
-template <class F>
-int32_t guard(vnr_err* err, const F& fn) noexcept {
-  try {
-    fn();
-    return VNR_OK;
-  } catch (const error& e) {
-    return report(err, e.code, e.what());
-  } catch (const std::bad_alloc&) {
-    return report(err, VNR_E_NOMEM, "out of memory");
-  } catch (const std::exception& e) {
-    return report(err, VNR_E_INTERNAL, e.what());
-  } catch (...) {
-    return report(err, VNR_E_INTERNAL, "unknown exception");
-  }
-}
-
-template <class T>
-T* host_new(const vnr_host* host) {
-  void* memory = host->alloc(host, sizeof(T), 64);
-  if (memory == nullptr) throw error(VNR_E_BUDGET, "the host refused " + std::to_string(sizeof(T)) + " bytes");
-  return new (memory) T();
-}
-template <class T>
-void host_delete(const vnr_host* host, T* object) {
-  object->~T();
-  host->free(host, object);
-}
-
-struct artifact_state {
-  const vnr_host* host = nullptr;
-};
-
-template <class T>
-struct binding_state {
-  const vnr_host* host = nullptr;
-  vnr_site site{};
-  bool is_staged = false;
-  T object;
-};
-
-template <class T>
-struct glue {
-  using state = binding_state<T>;
-  static state* of(vnr_binding* b) { return reinterpret_cast<state*>(b); }
-  static const state* of(const vnr_binding* b) { return reinterpret_cast<const state*>(b); }
-
-  static int32_t open(const vnr_kind*, const vnr_host* host, const vnr_source*, vnr_artifact** out, vnr_err* err) {
-    return guard(err, [&] {
-      auto* artifact = host_new<artifact_state>(host);
-      artifact->host = host;
-      *out = reinterpret_cast<vnr_artifact*>(artifact);
-    });
-  }
-  static void close(vnr_artifact* a) {
-    auto* artifact = reinterpret_cast<artifact_state*>(a);
-    host_delete(artifact->host, artifact);
-  }
-  static int32_t bind(vnr_artifact* a, const vnr_site* site, const vnr_source* raw, vnr_binding** out, vnr_err* err) {
-    const vnr_host* host = reinterpret_cast<artifact_state*>(a)->host;
-    state* made = nullptr;
-    const int32_t code = guard(err, [&] {
-      made = host_new<state>(host);
-      made->host = host;
-      made->site = *site;
-      made->object.bind(*site, source(raw));
-    });
-    if (code != VNR_OK) {
-      if (made != nullptr) host_delete(host, made);
-      return code;
-    }
-    *out = reinterpret_cast<vnr_binding*>(made);
-    return VNR_OK;
-  }
-  static void unbind(vnr_binding* b) { host_delete(of(b)->host, of(b)); }
-  static int32_t estimate(const vnr_binding* b, const vnr_limits* limits, vnr_cost* cost, vnr_err* err) {
-    return guard(err, [&] {
-      const state& s = *of(b);
-      cost->shared_bytes = sizeof(artifact_state);
-      cost->resident_bytes = sizeof(state) + s.object.resident_bytes(s.site);
-      cost->stage_peak_bytes = cost->resident_bytes + s.object.transient_bytes(s.site);
-      cost->opaque_bytes = s.object.opaque_bytes(s.site, *limits);
-    });
-  }
-  static int32_t stage(vnr_binding* b, const vnr_limits* limits, const vnr_base_rows* base, vnr_program* out, vnr_err* err) {
-    return guard(err, [&] {
-      state& s = *of(b);
-      if (s.is_staged) throw error(VNR_E_STATE, "staged already");
-      const vnr_program program = s.object.stage(stager{&s.site, limits, s.host, base});
-      const uint32_t known = out->struct_size < sizeof program ? out->struct_size : static_cast<uint32_t>(sizeof program);
-      std::memcpy(out, &program, known);
-      out->struct_size = known;
-      s.is_staged = true;
-    });
-  }
-  static int32_t weight_rows(const vnr_binding* b, uint64_t row, uint64_t n, float* w, uint64_t ld, vnr_err* err) {
-    return guard(err, [&] {
-      const state& s = *of(b);
-      for (uint64_t i = 0; i < n; i++) s.object.weight_row(s.site, row + i, w + i * ld);
-    });
-  }
-  static int32_t bias(const vnr_binding* b, float* values, uint64_t n, vnr_err* err) {
-    return guard(err, [&] { of(b)->object.bias(of(b)->site, values, n); });
-  }
-  static int32_t describe(const vnr_artifact*, const vnr_binding* b, const vnr_sink* sink, vnr_err* err) {
-    return guard(err, [&] {
-      const std::string text = b == nullptr ? std::string("{}") : of(b)->object.describe(of(b)->site);
-      sink->write(sink->ctx, text.data(), text.size());
-    });
-  }
-  static int32_t transform(const vnr_binding* b, const vnr_io* v, uint32_t u0, uint32_t u1) {
-    of(b)->object.transform(of(b)->site, io(v), u0, u1);
-    return VNR_OK;
-  }
-  static int32_t prepare(const vnr_binding* b, const vnr_io* v, uint32_t u0, uint32_t u1) {
-    of(b)->object.prepare(of(b)->site, io(v), u0, u1);
-    return VNR_OK;
-  }
-  static int32_t apply(const vnr_binding* b, const vnr_io* v, uint64_t lane0, uint64_t lane1) {
-    of(b)->object.apply(of(b)->site, io(v), lane0, lane1);
-    return VNR_OK;
-  }
-  static const void* get_extension(const vnr_kind*, const char* id) {
-    return std::strcmp(id, VNR_IMPORT_ID) == 0 ? static_cast<const void*>(T::import()) : nullptr;
-  }
-
-  static constexpr uint32_t n_roles = sizeof(T::roles) / sizeof(T::roles[0]);
-  struct role_pointers {
-    const vnr_role* p[n_roles];
-  };
-  template <size_t... I>
-  static constexpr role_pointers point(std::index_sequence<I...>) {
-    return {{&T::roles[I]...}};
-  }
-  static constexpr role_pointers roles = point(std::make_index_sequence<n_roles>());
-  static constexpr vnr_kind kind = {sizeof(vnr_kind), T::flags,   T::site_mask, n_roles,  T::id,       T::version, T::summary,
-                                    T::schema,        roles.p,    &open,        &close,   &bind,       &unbind,    &estimate,
-                                    &stage,           &weight_rows, &bias,      &describe, &transform, &prepare,   &apply,
-                                    &get_extension};
-};
-
-template <class... Kinds>
-struct kind_list {
-  static constexpr const vnr_kind* pointers[] = {&glue<Kinds>::kind...};
-  static constexpr uint32_t size = sizeof...(Kinds);
-};
-
-}  // namespace detail
 }  // namespace veneer
 
-// The one exported object of a plugin. In static builds VENEER_STATIC is its name suffix, so that several can be linked together.
-#if defined(VENEER_STATIC)
-#define VNR_ENTRY_JOIN_(a, b) a##b
-#define VNR_ENTRY_JOIN(a, b) VNR_ENTRY_JOIN_(a, b)
-#define VNR_ENTRY_NAME VNR_ENTRY_JOIN(veneer_overlay_entry_v1_, VENEER_STATIC)
-#else
-#define VNR_ENTRY_NAME veneer_overlay_entry_v1
-#endif
+#include "veneer/overlay_glue.hpp"
 
-#define VENEER_OVERLAY(NAME, VERSION, ...)                                                                              \
-  extern "C" {                                                                                                          \
-  extern __attribute__((visibility("default"))) const vnr_entry VNR_ENTRY_NAME;                                         \
-  const vnr_entry VNR_ENTRY_NAME = {sizeof(vnr_entry), VNR_ABI_MAJOR, VNR_ABI_MINOR, 0, NAME, VERSION, __VERSION__,     \
-                                    veneer::detail::kind_list<__VA_ARGS__>::pointers,                                   \
-                                    veneer::detail::kind_list<__VA_ARGS__>::size, 0};                                   \
+// Ends a plugin with one kind, or with several: VENEER_OVERLAYS(name, version, T1, T2). Use it once, at namespace scope.
+// In static builds VENEER_STATIC is the suffix of the entry's name: -DVENEER_STATIC=lora makes veneer_overlay_entry_v1_lora.
+#define VENEER_OVERLAY(T, plugin_name, plugin_version) VENEER_OVERLAYS(plugin_name, plugin_version, T)
+#define VENEER_OVERLAYS(plugin_name, plugin_version, ...)                                            \
+  namespace {                                                                                        \
+  struct veneer_plugin_info {                                                                        \
+    static constexpr const char* name = plugin_name;                                                 \
+    static constexpr const char* version = plugin_version;                                           \
+  };                                                                                                 \
+  }                                                                                                  \
+  extern "C" {                                                                                       \
+  extern VENEER_EXPORT const vnr_entry VENEER_ENTRY_SYMBOL;                                          \
+  const vnr_entry VENEER_ENTRY_SYMBOL = ::veneer::glue::entry_of<veneer_plugin_info, __VA_ARGS__>(); \
   }
 
 #endif  // VENEER_OVERLAY_HPP_

@@ -1,0 +1,55 @@
+// Choice of the kernel, and the scalar reference.
+#include "plugins/lora/expand.h"
+
+#include "kernels/kernels.h"
+
+namespace veneer_lora {
+namespace scalar {
+namespace {
+
+struct F32 {
+  using Word = float;
+  static float Value(Word word) { return word; }
+};
+struct F16 {
+  using Word = std::uint16_t;
+  static float Value(Word word) { return veneer::kernels::HalfToFloat(word); }
+};
+struct BF16 {
+  using Word = std::uint16_t;
+  static float Value(Word word) { return veneer::kernels::Bf16ToFloat(word); }
+};
+
+template <class Type>
+void ExpandOf(const ExpandCall& call) {
+  const auto* b = static_cast<const typename Type::Word*>(call.b);
+  for (std::uint64_t lane = call.lane0; lane < call.lane1; ++lane) {
+    const typename Type::Word* column = b + lane / kGroup * call.rank * kGroup + lane % kGroup;
+    for (std::uint32_t i = 0; i < call.tokens; ++i) {
+      float* y = call.y + i * call.y_stride + lane;
+      const float* t = call.t + i * call.t_stride;
+      float sum = *y;
+      for (std::uint64_t u = 0; u < call.rank; ++u) sum = __builtin_fmaf(Type::Value(column[u * kGroup]), t[u], sum);
+      *y = sum;
+    }
+  }
+}
+
+}  // namespace
+
+void ExpandF32(const ExpandCall& call) { ExpandOf<F32>(call); }
+void ExpandF16(const ExpandCall& call) { ExpandOf<F16>(call); }
+void ExpandBF16(const ExpandCall& call) { ExpandOf<BF16>(call); }
+
+}  // namespace scalar
+
+Expand SelectExpand(std::uint32_t dtype, [[maybe_unused]] std::uint64_t cpu_features) {
+#if defined(VENEER_LORA_AVX2)
+  constexpr std::uint64_t kNeeded = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
+  if ((cpu_features & kNeeded) == kNeeded)
+    return dtype == VNR_F16 ? avx2::ExpandF16 : dtype == VNR_BF16 ? avx2::ExpandBF16 : avx2::ExpandF32;
+#endif
+  return dtype == VNR_F16 ? scalar::ExpandF16 : dtype == VNR_BF16 ? scalar::ExpandBF16 : scalar::ExpandF32;
+}
+
+}  // namespace veneer_lora
