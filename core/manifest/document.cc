@@ -89,8 +89,11 @@ Status ReadStatementFields(const Json& document, Manifest& manifest) {
   return {};
 }
 
+// What a manifest leaves open does not tell two entries apart.
 bool SameAdapter(const AdapterIdentity& a, const AdapterIdentity& b) {
-  return a.file_hash == b.file_hash && a.config_hash == b.config_hash && a.kind == b.kind && std::ranges::equal(a.params, b.params);
+  const bool same_config = !a.config_hash || !b.config_hash || a.config_hash == b.config_hash;
+  const bool same_kind = a.kind.empty() || b.kind.empty() || a.kind == b.kind;
+  return a.file_hash == b.file_hash && same_config && same_kind && std::ranges::equal(a.params, b.params);
 }
 
 std::vector<AdapterIdentity> IdentitiesOf(std::span<const AuthoredAdapter> adapters) {

@@ -27,7 +27,7 @@ Result<Manifest> ReadManifest(const Json& document, DocumentKind kind);
 // title, description and x_… as canonical text, sorted by name.
 Result<std::vector<std::pair<std::string, std::string>>> ReadExtras(const Json& document);
 
-// What makes two entries the same adapter.
+// What makes two entries the same adapter; kind may be empty and config_hash absent when not known.
 struct AdapterIdentity {
   std::string_view at, name;
   Digest file_hash;

@@ -1,0 +1,2 @@
+veneer_add_fuzzer(manifest LINK veneer::manifest)
+veneer_add_fuzzer(composition LINK veneer::manifest)
