@@ -1,1 +1,135 @@
-// Being written.
+#include "core/store/recovery.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <utility>
+
+#include "core/store/staging.h"
+
+namespace veneer {
+namespace {
+
+// Step 1. Without a pointer only a store that never had one may go on: then there is no generation beyond the first.
+Result<Current> ReadPointer(const StoreContext& store, PointerRule rule) {
+  if (rule == PointerRule::kMustExist) return ReadCurrentFile(store);
+  VENEER_ASSIGN(const auto text, ReadSmallFile(*store.sys, store.state, kCurrentName, kMaxCurrentBytes));
+  if (text) return ParseCurrent(*text);
+  VENEER_ASSIGN(const auto second, ReadSmallFile(*store.sys, store.gen, "2", kMaxRecordBytes));
+  if (!second) return Current{};
+  return Fail(Code::STATE_CORRUPT, store.state.At(kCurrentName), "is missing in a store that has been in use; restore it from a copy");
+}
+
+// Step 2.
+Status CheckRecord(const StoreContext& store, const Current& current) {
+  if (current.generation == 0) return {};
+  const auto record = ReadGenerationFile(store, current.generation);
+  const std::string at = store.gen.At(std::to_string(current.generation));
+  if (!record && record.error().code == Code::NO_ROLLBACK_TARGET)
+    return Fail(Code::STATE_CORRUPT, at, "the record of the active generation is missing; restore the store from a copy");
+  if (!record) return Fail(record.error());
+  if (record->digest != current.record || record->record.tx != current.tx || record->record.composition != current.composition)
+    return Fail(Code::STATE_CORRUPT, at, "the record of the active generation is not the one CURRENT names; restore the store from a copy");
+  return {};
+}
+
+// Step 3.
+Result<AuditLog> OpenLog(const StoreContext& store, const Current& current, std::vector<std::string>& actions) {
+  VENEER_ASSIGN(AuditLog log, AuditLog::OpenLast(store));
+  if (log.state().generation > current.generation)
+    return Fail(Code::GENERATION_REGRESSED, store.state.At(kCurrentName),
+                fmt::format("names generation {}, the log knows {}: an old copy under a newer log; restore the whole store from one copy",
+                            current.generation, log.state().generation));
+  if (log.NeedsNewSegment()) {
+    VENEER_TRY(log.StartSegment(store));
+    actions.push_back("started a new segment of the log");
+  } else if (log.IsFresh()) {
+    VENEER_TRY(SyncDir(*store.sys, store.audit));
+  }
+  return log;
+}
+
+// Step 4. The rename may be visible and not durable: without the sync a power cut could take it back after the log said "commit".
+Status EndOpenTransactions(const StoreContext& store, const Current& current, AuditLog& log, std::vector<std::string>& actions) {
+  if (log.state().open_transactions.empty()) return {};
+  VENEER_TRY(SyncDir(*store.sys, store.state));
+  for (const std::string& tx : log.state().open_transactions) {
+    CanonicalMembers end{{"tx", CanonicalString(tx)}};
+    const bool committed = current.tx == tx;
+    if (committed) {
+      end["gen"] = CanonicalInteger(current.generation);
+      end["composition"] = CanonicalString(current.composition ? current.composition->Text() : std::string(kNone));
+      end["recovered"] = CanonicalInteger(1);
+    } else {
+      end["code"] = CanonicalString("CRASHED");
+    }
+    VENEER_TRY(log.Append(store, committed ? "commit" : "abort", std::move(end)));
+    actions.push_back(fmt::format("{} transaction {}", committed ? "completed" : "aborted", tx));
+  }
+  return {};
+}
+
+// Step 5.
+Status RemoveBesides(const StoreContext& store, const Dir& dir, std::vector<std::string>& actions) {
+  VENEER_ASSIGN(const auto names, ListNames(*store.sys, dir));
+  for (const std::string& name : names) {
+    if (!IsBesideName(name)) continue;
+    VENEER_TRY(RemoveFile(*store.sys, dir, name));
+    actions.push_back(fmt::format("removed {}", dir.At(name)));
+  }
+  return {};
+}
+
+Status RemoveUncommitted(const StoreContext& store, const Current& current, std::vector<std::string>& actions) {
+  VENEER_ASSIGN(const auto names, ListNames(*store.sys, store.gen));
+  for (const std::string& name : names) {
+    std::uint64_t number = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size() || number <= current.generation) continue;
+    VENEER_TRY(RemoveFile(*store.sys, store.gen, name));
+    actions.push_back(fmt::format("removed {}", store.gen.At(name)));
+  }
+  return {};
+}
+
+Status RemoveLitter(const StoreContext& store, const Current& current, std::vector<std::string>& actions) {
+  VENEER_TRY(RemoveUncommitted(store, current, actions));
+  VENEER_TRY(RemoveBesides(store, store.state, actions));
+  VENEER_TRY(RemoveBesides(store, store.veneer, actions));
+  VENEER_TRY(RemoveBesides(store, store.root, actions));
+  for (const Dir& dir : store.refs) VENEER_TRY(RemoveBesides(store, dir, actions));
+  VENEER_ASSIGN(const int swept, SweepStaging(store));
+  if (swept > 0) actions.push_back(fmt::format("removed {} files of staging/", swept));
+  return {};
+}
+
+}  // namespace
+
+Result<Current> ReadCurrentFile(const StoreContext& store) {
+  const auto text = ReadSmallFile(*store.sys, store.state, kCurrentName, kMaxCurrentBytes);
+  if (!text) return Fail(text.error());
+  if (!*text)
+    return Fail(Code::STATE_CORRUPT, store.state.At(kCurrentName),
+                "is missing; veneer never guesses which composition is active: restore the store from a copy");
+  return ParseCurrent(**text);
+}
+
+Result<StoredGeneration> ReadGenerationFile(const StoreContext& store, std::uint64_t generation) {
+  const std::string name = std::to_string(generation);
+  VENEER_ASSIGN(const auto text, ReadSmallFile(*store.sys, store.gen, name, kMaxRecordBytes));
+  if (!text) return Fail(Code::NO_ROLLBACK_TARGET, store.gen.At(name), "the store has no such generation; `veneer log` lists them");
+  VENEER_ASSIGN(GenerationRecord record, ParseGeneration(*text, generation));
+  return StoredGeneration{std::move(record), Sha256::Of(*text)};
+}
+
+Result<Recovered> Recover(const StoreContext& store, PointerRule rule) {
+  Recovered recovered;
+  VENEER_ASSIGN(recovered.current, ReadPointer(store, rule));
+  VENEER_TRY(CheckRecord(store, recovered.current));
+  VENEER_ASSIGN(recovered.log, OpenLog(store, recovered.current, recovered.actions));
+  VENEER_TRY(EndOpenTransactions(store, recovered.current, recovered.log, recovered.actions));
+  VENEER_TRY(RemoveLitter(store, recovered.current, recovered.actions));
+  return recovered;
+}
+
+}  // namespace veneer

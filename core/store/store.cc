@@ -1,1 +1,164 @@
-// Being written.
+#include "core/store/store.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/store/index.h"
+#include "core/store/lock.h"
+#include "core/store/recovery.h"
+
+namespace veneer {
+namespace {}  // namespace
+
+Store::Store(StoreContext context)
+    : context_(std::make_unique<const StoreContext>(std::move(context))), closed_for_writing_(std::make_unique<std::atomic<bool>>(false)) {}
+
+Result<Store> Store::Init(Sys& sys, const std::string& path, const StoreOptions& options) {
+  VENEER_ASSIGN(const StoreContext context, CreateLayout(sys, path, options));
+  VENEER_TRY(RunInit(context));
+  return Open(sys, path, options);
+}
+
+Result<Store> Store::Open(Sys& sys, const std::string& path, const StoreOptions& options) {
+  VENEER_ASSIGN(StoreContext context, OpenLayout(sys, path, options));
+  return Store(std::move(context));
+}
+
+Status Store::CheckWritable() const {
+  if (!*closed_for_writing_) return {};
+  return Fail(Code::HANDLE_CLOSED, "", "an earlier activation ended with E604; open the store again");
+}
+
+Result<StagedBlob> Store::StageFile(const UniqueFd& source, const std::string& name, const Progress& progress) const {
+  return veneer::StageFile(*context_, source, name, progress);
+}
+
+Result<StagedBlob> Store::StageBytes(std::string_view bytes) const { return veneer::StageBytes(*context_, bytes); }
+
+Result<ImportOutcome> Store::Import(std::span<const StagedBlob> blobs, const std::optional<Ref>& ref) {
+  VENEER_TRY(CheckWritable());
+  if (ref) VENEER_TRY(CheckRef(*ref));
+  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
+  VENEER_ASSIGN(Recovered recovered, Recover(*context_));
+  ImportOutcome outcome;
+  for (const StagedBlob& blob : blobs) {
+    VENEER_ASSIGN(const Placement placement, PlaceBlob(*context_, blob));
+    auto& list = placement == Placement::kNew ? outcome.added : placement == Placement::kPresent ? outcome.present : outcome.repaired;
+    list.push_back(blob.digest());
+  }
+  // Also for blobs that were there: whoever linked them may have died before this.
+  if (!blobs.empty()) VENEER_TRY(SyncDir(*context_->sys, context_->blobs));
+  CanonicalMembers members{{"blobs", CanonicalString(fmt::format("{}", blobs.size()))}};
+  if (ref) {
+    VENEER_TRY(WriteRef(*context_, *ref));
+    members["ref"] = CanonicalString(fmt::format("{}/{}", RefKindName(ref->kind), ref->name));
+  }
+  if (const Status logged = recovered.log.Append(*context_, blobs.empty() ? "ref" : "import", std::move(members)); !logged)
+    outcome.warnings.push_back(fmt::format("W1 AUDIT_DEFERRED at={} {}", context_->audit.path, logged.error().Text()));
+  if (std::string warning = UpdateIndexOrWarn(*context_, recovered.current); !warning.empty())
+    outcome.warnings.push_back(std::move(warning));
+  return outcome;
+}
+
+Result<Digest> Store::PutBlob(std::string_view bytes) {
+  VENEER_ASSIGN(const StagedBlob blob, StageBytes(bytes));
+  VENEER_TRY(Import({&blob, 1}));
+  return blob.digest();
+}
+
+Result<Digest> Store::PutBlob(const UniqueFd& source, const std::string& name, const Progress& progress) {
+  VENEER_ASSIGN(const StagedBlob blob, StageFile(source, name, progress));
+  VENEER_TRY(Import({&blob, 1}));
+  return blob.digest();
+}
+
+Result<OpenedBlob> Store::OpenBlob(const Digest& digest, std::optional<std::uint64_t> size, VerifyMode mode, const Progress& progress,
+                                   const std::string& at) const {
+  const BlobRef blob{at.empty() ? context_->blobs.At(digest.Hex()) : at, digest, size};
+  Result<OpenedBlob> opened = Fail(Code::INTERNAL, blob.at, "not opened");
+  {
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+    opened = OpenBlobFile(*context_, blob);
+  }
+  if (!opened) return opened;
+  std::uint64_t done = 0;
+  const auto step = [&](std::uint64_t bytes) {
+    done += bytes;
+    if (progress) progress(done, opened->size);
+  };
+  VENEER_TRY(VerifyBlob(*context_, *opened, mode, step));
+  return opened;
+}
+
+Result<std::string> Store::ReadBlob(const Digest& digest, std::uint64_t limit) const {
+  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+  return veneer::ReadBlob(*context_, {context_->blobs.At(digest.Hex()), digest, std::nullopt}, limit);
+}
+
+Result<UniqueFd> Store::Duplicate(const OpenedBlob& blob) const {
+  auto copy = context_->sys->Duplicate(blob.fd.get());
+  if (!copy) return Fail(IoError(copy.error(), blob.at, "duplicate a descriptor"));
+  return *std::move(copy);
+}
+
+Status Store::PutRef(const Ref& ref) {
+  VENEER_TRY(Import({}, ref));
+  return {};
+}
+
+Result<Ref> Store::GetRef(RefKind kind, const std::string& name) const { return ReadRef(*context_, kind, name); }
+
+Result<std::vector<Ref>> Store::ListRefs(RefKind kind) const { return ReadRefs(*context_, kind); }
+
+Result<Current> Store::ReadCurrent() const { return ReadCurrentFile(*context_); }
+
+Result<GenerationRecord> Store::ReadGeneration(std::uint64_t generation) const {
+  VENEER_ASSIGN(StoredGeneration stored, ReadGenerationFile(*context_, generation));
+  return std::move(stored.record);
+}
+
+Result<std::vector<AuditRecord>> Store::ReadLog() const { return ReadAudit(*context_); }
+
+Result<ActiveComposition> Store::OpenActive(VerifyMode mode, const Progress& progress) const {
+  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+  // A pointer that a power cut could still take back is not adopted.
+  VENEER_TRY(SyncDir(*context_->sys, context_->state));
+  ActiveComposition active;
+  VENEER_ASSIGN(active.current, ReadCurrentFile(*context_));
+  if (!active.current.composition)
+    return Fail(Code::NO_ACTIVE, context_->state.At(kCurrentName), "no composition is active; activate one with `veneer activate`");
+  VENEER_ASSIGN(active.opened, veneer::OpenComposition(*context_, *active.current.composition, std::nullopt, mode, {}, progress));
+  return active;
+}
+
+Result<OpenedComposition> Store::OpenComposition(const Digest& id, VerifyMode mode, const Progress& progress) const {
+  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+  return veneer::OpenComposition(*context_, id, std::nullopt, mode, {}, progress);
+}
+
+Result<Activation> Store::Switch(const SwitchRequest& request, const SwitchOptions& options) {
+  VENEER_TRY(CheckWritable());
+  auto activation = RunSwitch(*context_, request, options);
+  if (!activation && activation.error().code == Code::DURABILITY_UNKNOWN) *closed_for_writing_ = true;
+  return activation;
+}
+
+Result<Activation> Store::Activate(const Digest& composition, const std::optional<Digest>& statement, const SwitchOptions& options) {
+  return Switch({GenerationOp::kActivate, composition, statement, std::nullopt}, options);
+}
+
+Result<Activation> Store::Rollback(std::optional<std::uint64_t> to, const SwitchOptions& options) {
+  return Switch({GenerationOp::kRollback, std::nullopt, std::nullopt, to}, options);
+}
+
+Result<Activation> Store::Deactivate(const SwitchOptions& options) {
+  return Switch({GenerationOp::kDeactivate, std::nullopt, std::nullopt, std::nullopt}, options);
+}
+
+Result<FsckReport> Store::Fsck(const FsckOptions& options) {
+  if (options.repair) VENEER_TRY(CheckWritable());
+  return RunFsck(*context_, options);
+}
+
+}  // namespace veneer

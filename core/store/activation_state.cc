@@ -1,0 +1,60 @@
+#include "core/store/activation_state.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/store/io.h"
+
+namespace veneer {
+
+std::string_view ActivationStateName(ActivationState state) {
+  constexpr std::string_view kNames[] = {"Requested", "Validating", "Staging", "Ready", "Swapped", "Committed", "Aborted"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+bool IsLegal(ActivationState from, ActivationState to) {
+  using enum ActivationState;
+  switch (to) {
+    case kRequested:
+      return false;
+    case kValidating:
+      return from == kRequested;
+    case kStaging:
+      return from == kValidating;
+    case kReady:
+      return from == kStaging;
+    case kSwapped:
+      return from == kReady;
+    case kCommitted:
+      return from == kSwapped || from == kRequested;
+    case kAborted:
+      return from < kSwapped;
+  }
+  return false;
+}
+
+ActivationProgress::ActivationProgress(Sys& sys, TransitionLog log, std::optional<Digest> composition)
+    : sys_(&sys), log_(std::move(log)), composition_(composition) {
+  Report(std::nullopt);
+}
+
+Status ActivationProgress::Advance(ActivationState to) {
+  if (!IsLegal(state_, to))
+    return Fail(Code::INTERNAL, "activation", fmt::format("cannot go from {} to {}", ActivationStateName(state_), ActivationStateName(to)));
+  state_ = to;
+  Report(std::nullopt);
+  return {};
+}
+
+void ActivationProgress::Abort(const Error& error) {
+  if (!IsLegal(state_, ActivationState::kAborted)) return;
+  state_ = ActivationState::kAborted;
+  Report(error.code);
+}
+
+void ActivationProgress::Report(std::optional<Code> code) const {
+  if (log_) log_({state_, composition_, FormatTime(sys_->WallClockNs()), code});
+}
+
+}  // namespace veneer

@@ -1,0 +1,17 @@
+# Fails when a source of core/store other than posix_sys uses the operating system behind the back of Sys.
+file(GLOB sources ${STORE}/*.cc ${STORE}/*.h)
+list(FILTER sources EXCLUDE REGEX "/posix_sys\\.")
+list(LENGTH sources count)
+if(count LESS 20)
+  message(FATAL_ERROR "only ${count} sources in ${STORE}: this check looks at the wrong place")
+endif()
+foreach(source IN LISTS sources)
+  file(READ ${source} text)
+  if(text MATCHES "#include <(sys/[^>]*|unistd\\.h|fcntl\\.h|dirent\\.h|stdio\\.h|cstdio|fstream|filesystem|ctime|time\\.h|random|thread)>")
+    message(SEND_ERROR "${source} includes <${CMAKE_MATCH_1}>; go through Sys")
+  endif()
+  if(text MATCHES "[^A-Za-z0-9_.>:](::)?(open|openat|read|pread|write|pwrite|fsync|fdatasync|close|rename|renameat|unlink|unlinkat|link|linkat|mkdir|stat|fstat|ftruncate|getpid|system_clock::now|steady_clock::now)\\([^)]")
+    # The names are also English words: in comments and messages they have no bracket after them.
+    message(SEND_ERROR "${source} calls ${CMAKE_MATCH_2}(); go through Sys")
+  endif()
+endforeach()
