@@ -2,9 +2,10 @@
 // table gives the same results under the rules written at each member. Kernels know nothing of models, files or overlays.
 //
 // Conventions: row-major; `rows[r]` points at the stored bytes of one weight row of `cols` elements (cols is a multiple of the
-// type's block); strides count elements; tensors and outputs do not overlap; all pointers to f32 may be unaligned. No kernel
-// allocates, locks or calls the operating system. Every (row, token) result has one order of operations, which does not
-// depend on n_rows, tokens, strides or alignment.
+// type's block); strides count elements; tensors and outputs do not overlap unless a member says so. Stored rows may start at any byte;
+// f32 and half vectors need no alignment beyond that of their element. No kernel allocates, locks or calls the operating system; all of
+// them expect the default rounding mode with subnormals on. Every (row, token) result has one order of operations, which does not depend
+// on n_rows, tokens, strides or alignment. NaN payloads and signs are outside every promise of equal bits.
 #ifndef VENEER_KERNELS_KERNELS_H_
 #define VENEER_KERNELS_KERNELS_H_
 
@@ -41,15 +42,19 @@ struct Table {
                            std::uint32_t tokens, float* y, std::uint64_t y_stride);
   DotRows dot_rows[kTypes];
 
-  // The same product from quantized activations; fast mode. Integers inside a block, one f32 multiply-add per block in order.
+  // The same product from quantized activations; fast mode. Exact integers inside an activation block of 32, then in block order
+  //   total = fma(integer sum, d_w * d_x, total), and for types with a minimum m also total = fma(sum_x, m_w * d_x, total).
+  // Bit-equal across ISAs. Rows are read as several streams: a call with (n_rows / 8) odd keeps them off one another's cache sets.
   // nullptr for types that fast mode multiplies with f32 activations (F32, F16, BF16).
   using DotRowsQ8 = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const QuantizedActivations& x,
                              std::uint32_t tokens, float* y, std::uint64_t y_stride);
   DotRowsQ8 dot_rows_q8[kTypes];
 
-  // One token: q [round_up(n, 32)], d and sum [round_up(n, 32) / 32].
+  // One token: q [round_up(n, 32)], d and sum [round_up(n, 32) / 32]. d = max|x| / 127, q = x / d to the nearest, ties to even; a block
+  // whose d would be zero or subnormal has d = 0, q = 0; a block with an infinity or a NaN has d = NaN, q = 0. Bit-equal across ISAs.
   void (*quantize_activations)(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);
 
+  // The rest is bit-equal across ISAs too. Errors: kernels/README.md.
   // sum_i a[i] * b[i] in the order of dot_rows.
   float (*dot)(const float* a, const float* b, std::uint64_t n);
   float (*dot_f16)(const float* a, const std::uint16_t* b, std::uint64_t n);  // b: IEEE half

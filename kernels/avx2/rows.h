@@ -88,46 +88,44 @@ void DotRowsOneToken(const void* const* rows, std::uint32_t n_rows, std::uint64_
 
 // ---- several tokens ----
 
-inline constexpr int kTileRows = 4;
-inline constexpr int kTileTokens = 24;        // share one decoding; a multiple of kRegisterTokens
-inline constexpr int kRegisterTokens = 3;     // 4 x 3 accumulators, 4 weights: 16 registers less the one for x, which is an operand
-inline constexpr std::uint64_t kChunk = 256;  // columns decoded at once: panel 4 KiB, x 24 KiB
+inline constexpr int kTileRows = 8;           // decoded together; the products take kRegisterRows of them at a time
+inline constexpr int kTileTokens = 24;        // share one decoding
+inline constexpr int kRegisterRows = 4;       // 4 x 3 sums, 3 values of x and a weight fill the 16 registers
+inline constexpr std::uint64_t kChunk = 256;  // columns decoded at once: 8 KiB of weights beside 3 KiB of x in the L1 cache
 
 struct Tile {
   alignas(32) float lanes[kTileTokens][kTileRows][kLanes];
   alignas(32) float panel[kTileRows][kChunk];
 };
 
-// lanes[t][r] += w[r][i] x[t][i] over n columns, n a multiple of 32. One group of eight lanes at a time, so that 12 sums fit registers.
+// lanes[t][r] += w[r][i] x[t][i] over n columns, n a multiple of 32, for kRegisterRows rows and at
+// most 3 tokens. One group of eight lanes at a time, so that the sums fit registers.
 template <int kTokens>
-VENEER_INLINE void MultiplyPanel(const float* const w[kTileRows], const float* x, std::uint64_t x_stride, std::uint64_t n,
-                                 float (*lanes)[kTileRows][kLanes]) {
+VENEER_INLINE void MultiplyPanel(const float (*w)[kChunk], const float* x, std::uint64_t x_stride, std::uint64_t n,
+                                 float (*lanes)[kTileRows][kLanes], int first_row) {
   for (std::uint64_t j = 0; j < kLanes; j += 8) {
-    __m256 sum[kTokens][kTileRows];
+    __m256 sum[kTokens][kRegisterRows];
     for (int t = 0; t < kTokens; ++t) {
-      for (int r = 0; r < kTileRows; ++r) sum[t][r] = _mm256_load_ps(lanes[t][r] + j);
+      for (int r = 0; r < kRegisterRows; ++r) sum[t][r] = _mm256_load_ps(lanes[t][first_row + r] + j);
     }
     for (std::uint64_t i = j; i < n; i += kLanes) {
-      __m256 wide[kTileRows];
-      for (int r = 0; r < kTileRows; ++r) wide[r] = _mm256_loadu_ps(w[r] + i);
-      for (int t = 0; t < kTokens; ++t) {
-        const __m256 value = _mm256_loadu_ps(x + static_cast<std::uint64_t>(t) * x_stride + i);
-        for (int r = 0; r < kTileRows; ++r) sum[t][r] = _mm256_fmadd_ps(wide[r], value, sum[t][r]);
+      __m256 value[kTokens];
+      for (int t = 0; t < kTokens; ++t) value[t] = _mm256_loadu_ps(x + static_cast<std::uint64_t>(t) * x_stride + i);
+      for (int r = 0; r < kRegisterRows; ++r) {
+        const __m256 wide = _mm256_load_ps(w[first_row + r] + i);
+        for (int t = 0; t < kTokens; ++t) sum[t][r] = _mm256_fmadd_ps(wide, value[t], sum[t][r]);
       }
     }
     for (int t = 0; t < kTokens; ++t) {
-      for (int r = 0; r < kTileRows; ++r) _mm256_store_ps(lanes[t][r] + j, sum[t][r]);
+      for (int r = 0; r < kRegisterRows; ++r) _mm256_store_ps(lanes[t][first_row + r] + j, sum[t][r]);
     }
   }
 }
 
-VENEER_INLINE void MultiplyTokens(const float* const w[kTileRows], const float* x, std::uint64_t x_stride, std::uint64_t n, int tokens,
-                                  float (*lanes)[kTileRows][kLanes]) {
-  int t = 0;
-  for (; t + kRegisterTokens <= tokens; t += kRegisterTokens) {
-    MultiplyPanel<kRegisterTokens>(w, x + static_cast<std::uint64_t>(t) * x_stride, x_stride, n, lanes + t);
-  }
-  for (; t < tokens; ++t) MultiplyPanel<1>(w, x + static_cast<std::uint64_t>(t) * x_stride, x_stride, n, lanes + t);
+// All rows of the panel for kTokens tokens: x stays in the L1 cache from one row group to the next.
+template <int kTokens>
+VENEER_INLINE void MultiplyRows(Tile& tile, int token, const float* x, std::uint64_t x_stride, std::uint64_t n) {
+  for (int r = 0; r < kTileRows; r += kRegisterRows) MultiplyPanel<kTokens>(tile.panel, x, x_stride, n, tile.lanes + token, r);
 }
 
 template <class Type>
@@ -137,8 +135,6 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
       for (std::uint64_t j = 0; j < kLanes; j += 8) _mm256_store_ps(tile.lanes[t][r] + j, _mm256_setzero_ps());
     }
   }
-  const float* w[kTileRows];
-  for (int r = 0; r < kTileRows; ++r) w[r] = tile.panel[r];
   __m256 block[4];
   const std::uint64_t whole = cols / kLanes * kLanes;
   for (std::uint64_t first = 0; first < whole; first += kChunk) {
@@ -149,7 +145,20 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
         Store32(block, tile.panel[r] + i);
       }
     }
-    MultiplyTokens(w, x + first, x_stride, n, tokens, tile.lanes);
+    for (int t = 0; t < tokens;) {
+      const float* part = x + static_cast<std::uint64_t>(t) * x_stride + first;
+      const int left = tokens - t;
+      if (left == 1) {
+        MultiplyRows<1>(tile, t, part, x_stride, n);
+        t += 1;
+      } else if (left == 2 || left == 4) {
+        MultiplyRows<2>(tile, t, part, x_stride, n);
+        t += 2;
+      } else {
+        MultiplyRows<3>(tile, t, part, x_stride, n);
+        t += 3;
+      }
+    }
   }
   if constexpr (Type::kBlock == 1) {
     const std::uint64_t rest = cols - whole;
@@ -160,7 +169,7 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
     }
     for (int t = 0; t < tokens; ++t) {
       const Padded<kLanes, float> tail(x + static_cast<std::uint64_t>(t) * x_stride + whole, rest, 0.0f);
-      MultiplyPanel<1>(w, tail.values, 0, kLanes, tile.lanes + t);
+      MultiplyRows<1>(tile, t, tail.values, 0, kLanes);
     }
   }
 }
