@@ -121,7 +121,7 @@ std::vector<float> RandomFloats(std::mt19937& rng, std::uint64_t n, double magni
 }
 
 Binding::Binding(TestHost& host, const vnr_kind& kind, const Site& site, const Tensors& tensors, const Params& params)
-    : kind_(&kind), site_(site) {
+    : kind_(&kind), site_(site), tensors_(tensors) {
   err_ = {sizeof err_, 0, sizeof text_, 0, text_};
   limits = {sizeof limits, 4, 32, 2, UINT64_MAX};
   const vnr_source none{sizeof(vnr_source), 0, 0, 0, nullptr, nullptr, nullptr};
@@ -132,7 +132,7 @@ Binding::Binding(TestHost& host, const vnr_kind& kind, const Site& site, const T
   std::vector<vnr_tensor> views;
   std::vector<std::string> paths;
   std::vector<vnr_param> values;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : tensors_) {
     names.push_back(name);
     vnr_tensor& view = views.emplace_back();
     view.struct_size = sizeof view;
@@ -201,7 +201,10 @@ bool Binding::Stage(const std::vector<float>* base) {
                      }};
   program = {};
   program.struct_size = sizeof program;
-  return Note(kind_->stage(binding_, &limits, &rows, &program, &err_));
+  const bool is_staged = Note(kind_->stage(binding_, &limits, &rows, &program, &err_));
+  for (auto& [name, tensor] : tensors_) std::ranges::fill(tensor.bytes, static_cast<unsigned char>(0xFF));
+  tensors_.clear();
+  return is_staged;
 }
 
 std::vector<float> Binding::Weights(std::vector<float> w) const {

@@ -91,6 +91,7 @@ class Binding {
   bool Note(std::int32_t code);
   const vnr_kind* kind_;
   Site site_;
+  Tensors tensors_;  // gone after Stage: a touch of a dead view is a read of freed memory
   vnr_artifact* artifact_ = nullptr;
   vnr_binding* binding_ = nullptr;
   char text_[256] = {};
