@@ -200,7 +200,7 @@ Result<Json> ParseToml(std::string_view document, const JsonLimits& limits) {
   if (document.size() > limits.bytes)
     return Fail(Code::INPUT_TOO_LARGE, "", fmt::format("{} bytes, at most {} are read", document.size(), limits.bytes));
   VENEER_TRY(CheckBytes(document));
-  VENEER_ASSIGN(const std::string prepared, PrepareToml(document, limits.depth));
+  VENEER_ASSIGN(const std::string prepared, PrepareToml(document, limits));
   const Source source(document);
   const toml::parse_result parsed = toml::parse(prepared);
   if (!parsed) return Fail(ParseError(parsed.error(), source, prepared));

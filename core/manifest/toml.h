@@ -16,9 +16,11 @@ namespace veneer {
 Result<Json> ParseToml(std::string_view document, const JsonLimits& limits);
 
 // The document with every number and date that the library could not hold (integers beyond 64 bits, 1e400, 30 February) replaced by a
-// short one and blanks, so that it fails by our rules and not as a syntax error. Positions stay as they are. E102 for an escaped
-// surrogate; E104 for nesting beyond `depth` levels, brackets and dotted keys alike, before any recursive code sees it.
-Result<std::string> PrepareToml(std::string_view document, int depth);
+// short one and blanks, so that it fails by our rules and not as a syntax error. Positions stay as they are. What the library must not
+// see is refused: E102 an escaped surrogate; E103 a character other than ASCII outside strings and comments, or as the first one after
+// a line-ending backslash (legal TOML, but toml++ 3.3 is undefined there); E104 nesting, of brackets and dotted keys alike; E106 more
+// tables and keys than items are allowed.
+Result<std::string> PrepareToml(std::string_view document, const JsonLimits& limits);
 
 // Length of the number or date that starts a text: a run of letters, digits and _ + - . : and, for a date, a space and a time.
 std::size_t TomlTokenSize(std::string_view text);

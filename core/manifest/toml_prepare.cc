@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "core/manifest/toml.h"
@@ -11,6 +12,7 @@ namespace veneer {
 namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 bool IsTokenChar(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '+' || c == '-' || c == '.' || c == ':';
 }
@@ -61,7 +63,8 @@ std::string_view StandIn(std::string_view token) {
 
 class Preparer {
  public:
-  Preparer(std::string_view document, int depth) : document_(document), text_(document), depth_(static_cast<std::size_t>(depth)) {}
+  Preparer(std::string_view document, const JsonLimits& limits)
+      : document_(document), text_(document), depth_(static_cast<std::size_t>(limits.depth)), items_left_(limits.items) {}
 
   Result<std::string> Run() && {
     while (position_ < document_.size()) VENEER_TRY(Step());
@@ -83,7 +86,10 @@ class Preparer {
       case '\'':
         return SkipString(c);
       case '[':
-        header_ = header_ || (is_line_start && open_ == 0);
+        if (is_line_start && open_ == 0) {
+          header_ = true;
+          VENEER_TRY(CountItem());
+        }
         return Open();
       case '{':
         return Open();
@@ -95,11 +101,15 @@ class Preparer {
         if (open_ == 0 || header_) EndLine();
         break;
       case '=':
+        VENEER_TRY(CountItem());
+        dots_ = 0;
+        break;
       case ',':
         dots_ = 0;
         break;
       default:
         if (IsTokenChar(c)) return Token();
+        if (!IsAscii(c)) return Foreign();
     }
     ++position_;
     return {};
@@ -113,6 +123,20 @@ class Preparer {
 
   Status TooDeep() const { return Fail(Code::DEPTH, "", fmt::format("nested deeper than {} levels at line {}", depth_, Line())); }
   std::ptrdiff_t Line() const { return std::ranges::count(document_.substr(0, position_), '\n') + 1; }
+
+  // toml++ 3.3 looks such characters up in a table of blanks that is undefined for U+00A1 … U+0499.
+  Status Foreign() const {
+    return Fail(
+        Code::SYNTAX, "",
+        fmt::format("line {}: a character other than ASCII outside a string, or right after a backslash; put it into quotes", Line()));
+  }
+
+  // Tables and keys; the parser's search among them is quadratic.
+  Status CountItem() {
+    if (items_left_ == 0) return Fail(Code::TOO_MANY_ITEMS, "", fmt::format("more tables and keys than allowed at line {}", Line()));
+    --items_left_;
+    return {};
+  }
 
   // The document itself is the first level.
   Status Open() {
@@ -128,7 +152,7 @@ class Preparer {
     position_ += closing.size();
     while (position_ < document_.size() && !rest().starts_with(closing)) {
       if (document_[position_] == '\n' && !is_multiline) return {};  // unterminated: the parser says so
-      if (document_[position_] == '\\' && quote == '"') VENEER_TRY(CheckEscape());
+      if (document_[position_] == '\\' && quote == '"') VENEER_TRY(CheckEscape(is_multiline));
       position_ += document_[position_] == '\\' && quote == '"' ? 2 : 1;
     }
     position_ += closing.size();
@@ -137,8 +161,10 @@ class Preparer {
     return {};
   }
 
-  // \uD800 … \uDFFF and \U0000D800 … name no character (TOML knows no surrogate pairs).
-  Status CheckEscape() const {
+  // \uD800 … \uDFFF and \U0000D800 … name no character (TOML knows no surrogate pairs). A backslash that joins lines skips blanks.
+  Status CheckEscape(bool is_multiline) const {
+    const std::size_t next = is_multiline ? document_.find_first_not_of(" \t\r\n", position_ + 1) : position_ + 1;
+    if (next < document_.size() && !IsAscii(document_[next])) return Foreign();
     std::string_view escape = rest().substr(0, 6);
     if (rest().starts_with("\\U0000")) escape = rest().substr(4, 6);
     if (escape.size() < 6 || (escape[1] != 'u' && !rest().starts_with("\\U0000"))) return {};
@@ -166,6 +192,7 @@ class Preparer {
   std::string_view document_;
   std::string text_;
   std::size_t depth_;
+  std::uint64_t items_left_;
   std::size_t position_ = 0;
   std::size_t open_ = 0;  // brackets and braces
   std::size_t dots_ = 0;  // of the dotted key being read
@@ -185,6 +212,6 @@ std::size_t TomlTokenSize(std::string_view text) {
   return size;
 }
 
-Result<std::string> PrepareToml(std::string_view document, int depth) { return Preparer(document, depth).Run(); }
+Result<std::string> PrepareToml(std::string_view document, const JsonLimits& limits) { return Preparer(document, limits).Run(); }
 
 }  // namespace veneer

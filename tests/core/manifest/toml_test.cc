@@ -53,6 +53,17 @@ TEST_CASE("toml: what is no TOML is a syntax error with line and column", "[mani
   CHECK(tree.error().detail.find("line 2 column 5") != std::string::npos);
 }
 
+TEST_CASE("toml: characters other than ASCII are refused where the parser is undefined for them, and kept where text may stand",
+          "[manifest]") {
+  for (const std::string text : {"\xD2\x96 = 1", "a.a\xD2\x96 = 1", "a = 1 \xC2\xA0", "a = \"\"\"x\\\n  \xC3\xA4\"\"\"",
+                                 "a = \"\"\"\\\xC3\xA4\"\"\"", "a = \"\\\xC3\xA4\"", "[\xC3\xA4]"}) {
+    CAPTURE(text);
+    CHECK(Tree(text) == "E103 ");
+  }
+  CHECK(Tree("# \xC3\xA4\n\"\xC3\xA4\" = '''\n\\\n\xC3\xA4'''") == "{\"\xC3\xA4\":\"\\\\\\n\xC3\xA4\"}");
+  CHECK(Tree("a = \"\"\"x\\\n  y\xC3\xA4\n\xC3\xB6\"\"\"") == "{\"a\":\"xy\xC3\xA4\\n\xC3\xB6\"}");
+}
+
 TEST_CASE("toml: keys and tables that stand a second time are told from other mistakes and named", "[manifest]") {
   CHECK(Tree("a = 1\na = 2") == "E105 /a");
   CHECK(Tree("a = 1\n\"\\u0061\" = 2") == "E105 /a");
@@ -72,4 +83,6 @@ TEST_CASE("toml: items are counted over the whole document", "[manifest]") {
   CHECK(outcome("a = [1, 2, 3]") == 0);
   CHECK(outcome("a = [1, 2, 3, 4]") == 106);
   CHECK(outcome("a = 1\nb = {c = 1, d = 1}\ne = 1") == 106);
+  CHECK(outcome("[a]\n[b]\n[c]\n[d]") == 0);
+  CHECK(outcome("[a]\n[b]\n[c]\n[d]\n[e]") == 106);
 }
