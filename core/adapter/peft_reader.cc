@@ -138,15 +138,16 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
   VENEER_TRY(mapper.Map(file));
   if (mapper.sites.empty()) return Fail(Code::NOTHING_MATCHED, "adapter_model.safetensors", "no tensor of the file edits anything in this base");
   VENEER_ASSIGN(const std::vector<std::string> targets, config.Targets(base));
-  VENEER_TRY(CheckCoverage(targets, mapper.sites));
   adapter.shared = std::move(mapper.shared);
   bool has_effect = (config.kind().flags & VNR_KIND_ADDITIVE) == 0;
+  // Shapes first: for an adapter of another base they say more than a missing layer does.
   for (auto& [id, source] : mapper.sites) {
     has_effect = has_effect || std::ranges::none_of(source.tensors, [](const RoleTensor& t) { return IsAllZero(t.tensor); });
-    VENEER_ASSIGN(AdapterSite part, FinishSite(config, *base.sites().Find(id), std::move(source), adapter.shared));
+    VENEER_ASSIGN(AdapterSite part, FinishSite(config, *base.sites().Find(id), source, adapter.shared));
     adapter.rank = std::max(adapter.rank, part.rank);
     adapter.sites.push_back(std::move(part));
   }
+  VENEER_TRY(CheckCoverage(targets, mapper.sites));
   if (!has_effect) adapter.notes.emplace_back("all its edits are zero: it was saved before any training");
   return {};
 }

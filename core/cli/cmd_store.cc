@@ -1,7 +1,9 @@
 // The store's verbs: init, status, log, fsck, import, activate, rollback, deactivate.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/cli/command.h"
 #include "core/cli/output.h"
@@ -118,13 +120,13 @@ Result<int> ImportBase(Session& session, Store& store, const std::string& path) 
   ProgressBar bar("copying");
   std::vector<StagedBlob> blobs;
   VENEER_ASSIGN(StagedBlob staged, store.StageFile(file, path, [&bar](auto done, auto total) { bar.Update(done, total); }));
-  // What is checked is the copy that will be kept, reopened through its descriptor.
-  auto bytes = FileBytes::Map(fmt::format("/proc/self/fd/{}", staged.fd().get()));
-  if (!bytes) return Fail(Error{bytes.error().code, path, bytes.error().detail});
-  auto base = Base::OpenGguf(std::move(*bytes));
-  if (!base) return Fail(std::move(base).error().Within(path));
-  const TokenizerBlob& tokenizer = (*base)->tokenizer();
-  BaseRecord record{staged.digest(), staged.size(), std::string((*base)->format()), Sha256::Of(tokenizer.bytes)};
+  // What is checked is the copy that will be kept.
+  UniqueFd copy(fcntl(staged.fd().get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return Fail(IoError(errno, path, "open the copy"));
+  VENEER_ASSIGN(FileBytes bytes, FileBytes::MapFd(std::move(copy), path));
+  VENEER_ASSIGN(const std::shared_ptr<const Base> base, Base::OpenGguf(std::move(bytes)));
+  const TokenizerBlob& tokenizer = base->tokenizer();
+  BaseRecord record{staged.digest(), staged.size(), std::string(base->format()), Sha256::Of(tokenizer.bytes)};
   const Digest digest = staged.digest();
   blobs.push_back(std::move(staged));
   VENEER_ASSIGN(StagedBlob tokenizer_blob, store.StageBytes(tokenizer.bytes));

@@ -138,7 +138,7 @@ TEST_CASE("story: a manifest with a wrong claim is refused with its place and ch
   story.Must({"activate", story.Path("plain.toml")});
   const auto before = story.Status();
   std::string manifest = ReadAll(story.Path("bard.toml"));
-  const auto rank = manifest.find("merge_weight");
+  const auto rank = manifest.find("merge_weight =");
   REQUIRE(rank != std::string::npos);
   std::ofstream(story.Path("wrong.toml")) << manifest.insert(rank, "rank = 7\n");
   const ProcessResult result = story.Run({"activate", story.Path("wrong.toml")});
