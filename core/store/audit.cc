@@ -80,13 +80,13 @@ Error NoSegment(const StoreContext& store) {
 std::string SegmentText(const CanonicalMembers& members) { return FrameRecord(CanonicalObject(members)); }
 
 CanonicalMembers SegmentMembers(const StoreContext& store, std::string prev, std::uint64_t lost, const AuditState& state) {
-  std::string open(kNone);
-  if (!state.open_transactions.empty()) open = state.open_transactions.back();
+  std::string open_tx(kNone);
+  if (!state.open_transactions.empty()) open_tx = state.open_transactions.back();
   return {{"type", CanonicalString("segment")},
           {"schema", CanonicalString("veneer.audit/1")},
           {"prev", CanonicalString(prev)},
           {"lost_bytes", CanonicalInteger(lost)},
-          {"open_tx", CanonicalString(open)},
+          {"open_tx", CanonicalString(open_tx)},
           {"gen", CanonicalInteger(state.generation)},
           {"time", CanonicalString(FormatTime(store.sys->WallClockNs()))}};
 }

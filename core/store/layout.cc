@@ -83,20 +83,20 @@ Result<Dir> OpenOrMake(Sys& sys, const Dir& parent, const std::string& name, std
   return OpenDir(sys, parent, name);
 }
 
-Status OpenTree(StoreContext& store, OpenChild open) {
+Status OpenTree(StoreContext& store, OpenChild child) {
   Sys& sys = *store.sys;
-  VENEER_ASSIGN(const Dir blobs, open(sys, store.root, "blobs", kPublicDirectory));
-  VENEER_ASSIGN(store.blobs, open(sys, blobs, "sha256", kPublicDirectory));
-  VENEER_ASSIGN(store.veneer, open(sys, store.root, "veneer", kPrivateDirectory));
-  VENEER_ASSIGN(const Dir refs, open(sys, store.veneer, "refs", kPrivateDirectory));
+  VENEER_ASSIGN(const Dir blobs, child(sys, store.root, "blobs", kPublicDirectory));
+  VENEER_ASSIGN(store.blobs, child(sys, blobs, "sha256", kPublicDirectory));
+  VENEER_ASSIGN(store.veneer, child(sys, store.root, "veneer", kPrivateDirectory));
+  VENEER_ASSIGN(const Dir refs, child(sys, store.veneer, "refs", kPrivateDirectory));
   for (const RefKind kind : kRefKinds) {
-    VENEER_ASSIGN(store.refs[static_cast<std::size_t>(kind)], open(sys, refs, std::string(RefKindName(kind)), kPrivateDirectory));
+    VENEER_ASSIGN(store.refs[static_cast<std::size_t>(kind)], child(sys, refs, std::string(RefKindName(kind)), kPrivateDirectory));
   }
   const std::pair<Dir*, const char*> folders[] = {{&store.state, "state"},      {&store.gen, "gen"},     {&store.audit, "audit"},
                                                   {&store.staging, "staging"},  {&store.trash, "trash"}, {&store.quarantine, "quarantine"},
                                                   {&store.verified, "verified"}};
   for (const auto& [dir, name] : folders) {
-    VENEER_ASSIGN(*dir, open(sys, store.veneer, name, kPrivateDirectory));
+    VENEER_ASSIGN(*dir, child(sys, store.veneer, name, kPrivateDirectory));
   }
   VENEER_TRY(CheckDirectory(store, blobs, 0022));
   VENEER_TRY(CheckDirectory(store, store.blobs, 0022));
