@@ -81,6 +81,31 @@ TEST_CASE("quantize_activations: ties go to the even integer and the largest ele
   }
 }
 
+// Multiplying with the rounded 1 / d instead would move some of these exact ties, for example with d = 49.
+TEST_CASE("quantize_activations: x is divided by d, so that exact ties stay ties for every d", "[kernels]") {
+  std::vector<float> x, d_of_block;
+  std::vector<std::int8_t> expected;
+  for (int d = 1; d <= 200; ++d) {
+    for (int first = 0; first < 124; first += 31) {
+      for (int k = first; k < first + 31; ++k) {
+        x.push_back((static_cast<float>(k) + 0.5f) * static_cast<float>(d));
+        expected.push_back(static_cast<std::int8_t>(k + k % 2));
+      }
+      x.push_back(static_cast<float>(127 * d));
+      expected.push_back(127);
+      d_of_block.push_back(static_cast<float>(d));
+    }
+  }
+  for (const kernels::Table* table : Tables()) {
+    INFO(table->isa);
+    Quantized out = Run(*table, x);
+    out.q.pop_back();
+    out.d.pop_back();
+    CHECK(out.d == d_of_block);
+    CHECK(out.q == expected);
+  }
+}
+
 TEST_CASE("quantize_activations: a block of zeros has scale 0, a block with a NaN or an infinity has scale NaN", "[kernels]") {
   for (const kernels::Table* table : Tables()) {
     INFO(table->isa);
