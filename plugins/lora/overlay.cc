@@ -52,9 +52,17 @@ void LoraOverlay::bind(const vnr_site& site, const veneer::source& source) {
   edits_bias_ = scale_ != 0 && bias != nullptr;
 }
 
-uint64_t LoraOverlay::resident_bytes(const vnr_site&) const {
-  const uint64_t factors = edits_weight_ ? rank_ * (columns_ * a_.width() + groups() * kGroup * b_.width()) : 0;
-  return factors + (edits_bias_ ? lanes_ * sizeof(float) : 0);
+bool LoraOverlay::shrinks_by_onednn(const vnr_limits& limits) const {
+  return edits_weight_ && !is_embedding_ && limits.min_det == 1 && limits.max_token_block >= Shrink::kTokens &&
+         Shrink::IsFaster(columns_, rank_, a_.dtype);
+}
+
+veneer::costs LoraOverlay::cost(const vnr_site&, const vnr_limits& limits) const {
+  veneer::costs cost;
+  if (edits_weight_) cost.resident += rank_ * (columns_ * a_.width() + groups() * kGroup * b_.width());
+  if (edits_bias_) cost.resident += lanes_ * sizeof(float);
+  if (shrinks_by_onednn(limits)) cost.opaque = Shrink::OpaqueBytes();
+  return cost;
 }
 
 void LoraOverlay::StageA(const veneer::stager& stager) {
@@ -96,26 +104,44 @@ veneer::program LoraOverlay::stage(const veneer::stager& stager) {
   program.lane_quantum = kGroup;
   program.prepare_units = is_embedding_ ? 1 : static_cast<uint32_t>(rank_);
   program.prepared_bytes_per_token = rank_ * sizeof(float);
+  uses_onednn_ = shrinks_by_onednn(*stager.limits) && shrink_.Create(columns_, rank_);
+  if (uses_onednn_) {
+    program.flags |= VNR_ALLOCATES_FOR_TOKENS;
+    program.det_level = 1;
+    program.thread_scratch_bytes = shrink_.scratch_bytes();
+  }
   return program;
 }
 
-// t[u] = c * sum_i A[u, i] x[i]; one unit is one row of A, in the kernels' fixed order.
-void LoraOverlay::prepare(const vnr_site& site, const veneer::io& io, uint32_t unit0, uint32_t unit1) const noexcept {
-  if (!edits_weight_ || unit0 >= unit1) return;
-  if (is_embedding_) {
-    for (uint32_t t = 0; t < io.T(); t++) {
-      const auto token = static_cast<uint64_t>(io.id(t));
-      kernels_->dequantize[a_.dtype](&a_.bytes[token * rank_ * a_.width()], io.prep(t), rank_);
-      for (uint64_t u = 0; u < rank_; u++) io.prep(t)[u] *= scale_;
-    }
-    return;
-  }
+// t[token, u] = sum_i A[u, i] x[token, i] in the kernels' fixed order.
+void LoraOverlay::DotRows(const veneer::io& io, uint32_t token0, uint32_t token1, uint32_t unit0, uint32_t unit1) const noexcept {
+  if (token0 == token1) return;
   const void* rows[kRowsAtOnce];
-  const uint64_t row_bytes = site.in * a_.width(), stride = io.raw->prepared_stride / sizeof(float);
+  const uint64_t row_bytes = columns_ * a_.width(), stride = io.raw->prepared_stride / sizeof(float);
   for (uint32_t first = unit0; first < unit1; first += kRowsAtOnce) {
     const uint32_t n = std::min(kRowsAtOnce, unit1 - first);
     for (uint32_t r = 0; r < n; r++) rows[r] = &a_.bytes[(first + r) * row_bytes];
-    kernels_->dot_rows[a_.dtype](rows, n, site.in, io.x(0), io.raw->x_stride, io.T(), io.prep(0) + first, stride);
+    kernels_->dot_rows[a_.dtype](rows, n, columns_, io.x(token0), io.raw->x_stride, token1 - token0, io.prep(token0) + first, stride);
+  }
+}
+
+// t[u] = c * sum_i A[u, i] x[i]; one unit is one row of A. The host cuts units by its threads for one token only (ABI.md, rule T4), so
+// whether oneDNN takes part does not depend on the number of threads.
+void LoraOverlay::prepare(const vnr_site&, const veneer::io& io, uint32_t unit0, uint32_t unit1) const noexcept {
+  if (!edits_weight_ || unit0 >= unit1) return;
+  if (is_embedding_) {
+    for (uint32_t t = 0; t < io.T(); t++)
+      kernels_->dequantize[a_.dtype](&a_.bytes[static_cast<uint64_t>(io.id(t)) * rank_ * a_.width()], io.prep(t), rank_);
+    unit1 = static_cast<uint32_t>(rank_);
+  } else {
+    uint32_t done = 0;
+    if (uses_onednn_ && unit0 == 0 && unit1 == rank_) {
+      const auto* a = reinterpret_cast<const float*>(a_.bytes.data());
+      const uint64_t stride = io.raw->prepared_stride / sizeof(float);
+      while (done + Shrink::kTokens <= io.T() && shrink_.Run(io.x(done), io.raw->x_stride, a, io.prep(done), stride, io.raw->scratch))
+        done += Shrink::kTokens;
+    }
+    DotRows(io, done, io.T(), unit0, unit1);
   }
   for (uint32_t t = 0; t < io.T(); t++)
     for (uint32_t u = unit0; u < unit1; u++) io.prep(t)[u] *= scale_;

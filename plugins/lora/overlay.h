@@ -19,6 +19,7 @@
 #include "kernels/kernels.h"
 #include "plugins/lora/expand.h"
 #include "plugins/lora/import.h"
+#include "plugins/lora/shrink.h"
 #include "veneer/overlay.hpp"
 
 namespace veneer_lora {
@@ -38,7 +39,7 @@ struct LoraOverlay : veneer::overlay {
   static constexpr const vnr_import* import = &kImport;
 
   void bind(const vnr_site& site, const veneer::source& source);
-  uint64_t resident_bytes(const vnr_site& site) const;
+  veneer::costs cost(const vnr_site& site, const vnr_limits& limits) const;
   veneer::program stage(const veneer::stager& stager);
   void prepare(const vnr_site& site, const veneer::io& io, uint32_t unit0, uint32_t unit1) const noexcept;
   void apply(const vnr_site& site, const veneer::io& io, uint64_t lane0, uint64_t lane1) const noexcept;
@@ -55,6 +56,9 @@ struct LoraOverlay : veneer::overlay {
     [[nodiscard]] double at(uint64_t index) const;
   };
   [[nodiscard]] uint64_t groups() const { return (lanes_ + kGroup - 1) / kGroup; }
+  // oneDNN takes part only in fast mode (D1 is enough) and for several tokens.
+  [[nodiscard]] bool shrinks_by_onednn(const vnr_limits& limits) const;
+  void DotRows(const veneer::io& io, uint32_t token0, uint32_t token1, uint32_t unit0, uint32_t unit1) const noexcept;
   void StageA(const veneer::stager& stager);
   void StageB(const veneer::stager& stager);
 
@@ -66,6 +70,8 @@ struct LoraOverlay : veneer::overlay {
   veneer::buf<float> bias_;                      // b_B
   const veneer::kernels::Table* kernels_ = nullptr;
   Expand expand_ = nullptr;
+  Shrink shrink_;
+  bool uses_onednn_ = false;
 };
 
 }  // namespace veneer_lora

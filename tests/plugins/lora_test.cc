@@ -210,3 +210,48 @@ TEST_CASE("lora: a strength times scale beyond f32 is refused as NUMERIC before 
   CHECK(binding.failure.code == VNR_E_NUMERIC);
   CHECK(binding.failure.text == "strength times scale is not finite in f32");
 }
+
+#if defined(VENEER_ONEDNN)
+TEST_CASE("lora: in fast mode oneDNN takes part for f32 factors of enough work, within 16 units, for any number of threads (det-threads)") {
+  std::mt19937 rng(67);
+  const std::uint64_t out = 70, in = 1030, r = 33;
+  const std::uint32_t tokens = 45;  // blocks of 32 and 13: calls of 8, the rest by the kernels
+  const Tensors factors = Factors(rng, out, in, r, VNR_F32, VNR_F16);
+  const std::vector<float> w = RandomFloats(rng, out * in), x = RandomFloats(rng, tokens * in), y0 = BaseProduct(w, x, out, in, tokens);
+  TestHost host;
+  Binding binding(host, StaticKind("lora"), {VNR_SITE_LINEAR, out, in}, factors, {{"/scale", 1.25}});
+  binding.limits.min_det = 1;
+  REQUIRE(binding.Ready());
+  CHECK((binding.program.flags & VNR_ALLOCATES_FOR_TOKENS) != 0);
+  CHECK(binding.program.det_level == 1);
+  CHECK(binding.cost.opaque_bytes > 0);
+  CHECK(host.live_bytes() == binding.cost.shared_bytes + binding.cost.resident_bytes);
+  const std::vector<float> y = Apply(binding, x, y0, tokens);
+  CHECK(OracleUnits(y, w, Edited(w, factors.at("A"), factors.at("B"), 1.25F), x, out, in, tokens, binding.program.amplification) <= 16);
+  for (const std::uint32_t threads : {2U, 3U, 8U}) CHECK(Apply(binding, x, y0, tokens, {.threads = threads}) == y);
+  // One token never goes there: the bits of exact mode, however its units are cut.
+  TestHost exact_host;
+  Binding exact(exact_host, StaticKind("lora"), {VNR_SITE_LINEAR, out, in}, factors, {{"/scale", 1.25}});
+  REQUIRE(exact.Ready());
+  CHECK(exact.program.det_level == 2);
+  CHECK((exact.program.flags & VNR_ALLOCATES_FOR_TOKENS) == 0);
+  CHECK(exact.cost.opaque_bytes == 0);
+  const std::vector<float> alone = Apply(exact, x, y0, tokens, {.tokens_at_once = 1});
+  CHECK(Apply(binding, x, y0, tokens, {.tokens_at_once = 1, .units_at_once = 5}) == alone);
+  CHECK(y != alone);  // so oneDNN did take part
+}
+#endif
+
+TEST_CASE("lora: fast mode stays with its own kernels, at D2, where oneDNN is not faster or would need a copy of A") {
+  std::mt19937 rng(71);
+  for (const auto& [in, r, type] :
+       {std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>{1024, 16, VNR_F32}, {4096, 16, VNR_F16}, {4096, 16, VNR_BF16}}) {
+    TestHost host;
+    Binding binding(host, StaticKind("lora"), {VNR_SITE_LINEAR, 8, in}, Factors(rng, 8, in, r, type, type), {});
+    binding.limits.min_det = 1;
+    REQUIRE(binding.Ready());
+    CHECK(binding.program.det_level == 2);
+    CHECK(binding.program.flags == VNR_ADDS_Y);
+    CHECK(binding.cost.opaque_bytes == 0);
+  }
+}
