@@ -8,6 +8,7 @@
 
 #include "core/format/json.h"
 #include "core/store/crc32c.h"
+#include "core/store/records.h"
 #include "core/store/staging.h"
 
 namespace veneer {
@@ -50,10 +51,11 @@ std::optional<AuditRecord> ReadRecord(std::string_view text) {
   return record;
 }
 
-// A record that was written after the damage proves that the damage is no torn append.
+// A record that was written after the damage proves that the damage is no torn append. Every offset is tried: the damage may be the
+// end of the line before.
 bool HasFrameAfter(std::string_view bytes, std::size_t offset) {
-  for (std::size_t line = bytes.find('\n', offset); line != std::string_view::npos; line = bytes.find('\n', line + 1))
-    if (TakeFrame(bytes.substr(line + 1))) return true;
+  for (std::size_t start = offset + 1; start < bytes.size(); ++start)
+    if (TakeFrame(bytes.substr(start))) return true;
   return false;
 }
 
@@ -147,7 +149,7 @@ AuditState StateOf(const std::vector<AuditRecord>& segment) {
   AuditState state;
   for (const AuditRecord& record : segment) {
     const std::string tx(record.Get("tx"));
-    if (record.type() == "segment" && record.Get("open_tx") != kNone) state.open_transactions.emplace_back(record.Get("open_tx"));
+    if (record.type() == "segment" && IsTransactionId(record.Get("open_tx"))) state.open_transactions.emplace_back(record.Get("open_tx"));
     if (record.type() == "begin") state.open_transactions.push_back(tx);
     if (record.type() == "commit" || record.type() == "abort") std::erase(state.open_transactions, tx);
     if (record.type() == "commit" || record.type() == "segment") state.generation = std::max(state.generation, record.Number("gen"));

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/store/index.h"
 #include "core/store/staging.h"
 
 namespace veneer {
@@ -66,6 +67,8 @@ Status EndOpenTransactions(const StoreContext& store, const Current& current, Au
     VENEER_TRY(log.Append(store, committed ? "commit" : "abort", std::move(end)));
     actions.push_back(fmt::format("{} transaction {}", committed ? "completed" : "aborted", tx));
   }
+  // The view of a generation whose activation stopped before step 13. Best effort, as there: the view is no truth.
+  if (std::string warning = UpdateIndexOrWarn(store, current); !warning.empty()) actions.push_back(std::move(warning));
   return {};
 }
 

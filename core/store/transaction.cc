@@ -30,7 +30,7 @@ Result<Target> ResolveRollback(const StoreContext& store, const SwitchRequest& r
     generation = now.record.ancestor;
     if (generation == 0)
       return Fail(Code::NO_ROLLBACK_TARGET, store.gen.At(std::to_string(current.generation)),
-                  "is where the store began; nothing lies before it");
+                  "has nothing before it to go back to; activate a composition instead");
   }
   if (generation == 0 || generation > current.generation)
     return Fail(Code::NO_ROLLBACK_TARGET, store.gen.At(std::to_string(generation)),
@@ -200,7 +200,9 @@ Result<Activation> SwitchLocked(const StoreContext& store, const SwitchRequest& 
   progress.SetComposition(target.composition);
   if (target.composition == current.composition) {
     VENEER_TRY(progress.Advance(ActivationState::kCommitted));
-    return Activation{current.generation, current.composition, false, {}};
+    Activation unchanged{current.generation, current.composition, false, {}};
+    if (std::string warning = UpdateIndexOrWarn(store, current); !warning.empty()) unchanged.warnings.push_back(std::move(warning));
+    return unchanged;
   }
   VENEER_TRY(CheckExpected(current, options.expect));
   VENEER_TRY(progress.Advance(ActivationState::kValidating));

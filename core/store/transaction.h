@@ -37,13 +37,13 @@ struct ExpectedCurrent {
 };
 
 struct SwitchOptions {
-  std::optional<ExpectedCurrent> expect;  // E613 when another one is active
+  std::optional<ExpectedCurrent> expect = {};  // E613 when another one is active
   VerifyMode verify = VerifyMode::kStamp;
   // Steps 5 and 6: trust, headers, shapes, budget. Runs under the writer's lock with all files open and proven, and may read the
   // store but must not change it. Not called when the target is no composition. An error refuses the switch: nothing has changed.
-  std::function<Status(const OpenedComposition&)> validate;
-  TransitionLog transitions;
-  Progress progress;  // of hashing
+  std::function<Status(const OpenedComposition&)> validate = {};
+  TransitionLog transitions = {};
+  Progress progress = {};  // of hashing
 };
 
 struct SwitchRequest {

@@ -72,6 +72,10 @@ void StoreFixture::RestoreFrom(const fs::path& from) const {
   fs::copy(from, root(), fs::copy_options::recursive);
 }
 
+void UseMemoryDisk() {
+  if (fs::is_directory("/dev/shm") && access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
+}
+
 int RunInChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("fork failed");

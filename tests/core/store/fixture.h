@@ -75,6 +75,10 @@ class StoreFixture {
   TempDir dir_;
 };
 
+// Puts the temporary folders of this process on a memory disk where there is one: for loops of hundreds of killed or failing runs,
+// which need no disk and would wait for thousands of syncs.
+void UseMemoryDisk();
+
 // What fork leaves: the exit status, or 128 + the signal.
 int RunInChild(const std::function<int()>& body);
 
