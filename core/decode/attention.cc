@@ -1,6 +1,7 @@
 #include "core/decode/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -27,16 +28,24 @@ void RopeTable::Fill(std::uint32_t first, std::uint32_t tokens) {
   }
 }
 
+std::uint64_t Attention::Bytes(std::uint32_t context, std::uint32_t n_workers) {
+  return std::uint64_t{context} * n_workers * kHeadsAtOnce * sizeof(float);
+}
+
 Attention::Attention(const ModelConfig& config, std::uint32_t context, std::uint32_t n_workers, const kernels::Table& kernels)
-    : config_(config), context_(context), kernels_(&kernels), scores_(std::size_t{context} * n_workers) {}
+    : head_dim_(config.head_dim),
+      n_heads_(config.n_heads),
+      n_kv_heads_(config.n_kv_heads),
+      context_(context),
+      kernels_(&kernels),
+      scores_(Bytes(context, n_workers) / sizeof(float)) {}
 
 void Attention::Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const RopeTable& rope, KvCache& cache) const {
-  const std::uint64_t d = config_.head_dim;
-  const std::uint64_t q_width = config_.n_heads * d, kv_width = cache.kv_width();
-  for (std::uint32_t head = 0; head < config_.n_heads; ++head)
-    kernels_->rope(batch.q + t * q_width + head * d, rope.cos(t), rope.sin(t), d);
+  const std::uint64_t d = head_dim_, kv_width = cache.kv_width();
+  float* q = batch.q + t * n_heads_ * d;
+  for (std::uint32_t head = 0; head < n_heads_; ++head) kernels_->rope(q + head * d, rope.cos(t), rope.sin(t), d);
   float* k = batch.k + t * kv_width;
-  for (std::uint32_t head = 0; head < config_.n_kv_heads; ++head) kernels_->rope(k + head * d, rope.cos(t), rope.sin(t), d);
+  for (std::uint32_t head = 0; head < n_kv_heads_; ++head) kernels_->rope(k + head * d, rope.cos(t), rope.sin(t), d);
   std::byte* key = cache.Key(layer, batch.position + t);
   std::byte* value = cache.Value(layer, batch.position + t);
   const float* v = batch.v + t * kv_width;
@@ -49,27 +58,46 @@ void Attention::Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, 
   }
 }
 
-void Attention::Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t, std::uint32_t head, KvCache& cache, float* scores) const {
-  const std::uint64_t d = config_.head_dim;
-  const std::uint32_t kv_head = head / (config_.n_heads / config_.n_kv_heads);
-  const float* q = batch.q + (std::uint64_t{t} * config_.n_heads + head) * d;
-  float* out = batch.out + (std::uint64_t{t} * config_.n_heads + head) * d;
+// scores[h * context + p] = q_h . k_p
+void Attention::Score(const std::byte* keys, std::uint64_t step, bool is_f32, const float* q, std::uint32_t n_heads, std::uint32_t visible,
+                      float* scores) const {
+  constexpr std::uint32_t kRows = 64;  // row pointers on the stack
+  std::array<const void*, kRows> rows;
+  const auto dot_rows = kernels_->dot_rows[is_f32 ? VNR_F32 : VNR_F16];
+  for (std::uint32_t first = 0; first < visible; first += kRows) {
+    const std::uint32_t n = std::min(kRows, visible - first);
+    for (std::uint32_t r = 0; r < n; ++r) rows[r] = keys + (first + r) * step;
+    dot_rows(rows.data(), n, head_dim_, q, head_dim_, n_heads, scores + first, context_);
+  }
+}
+
+void Attention::Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t, std::uint32_t head, std::uint32_t n_heads, KvCache& cache,
+                       float* scores) const {
+  const std::uint64_t d = head_dim_;
+  const std::uint32_t kv_head = head / (n_heads_ / n_kv_heads_);
+  const std::uint64_t at = (std::uint64_t{t} * n_heads_ + head) * d;
   const std::uint32_t visible = batch.position + t + 1;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(d));
-  const std::uint64_t step = cache.row_bytes(), offset = kv_head * d * (step / cache.kv_width());
-  const std::byte* key = cache.Key(layer, 0) + offset;
-  const std::byte* value = cache.Value(layer, 0) + offset;
   const bool is_f32 = cache.type() == KvType::kF32;
-  for (std::uint32_t p = 0; p < visible; ++p)
-    scores[p] = scale * (is_f32 ? kernels_->dot(q, reinterpret_cast<const float*>(key + p * step), d)
-                                : kernels_->dot_f16(q, reinterpret_cast<const std::uint16_t*>(key + p * step), d));
-  kernels_->softmax(scores, visible);
-  std::fill_n(out, d, 0.0F);
-  for (std::uint32_t p = 0; p < visible; ++p) {
-    if (is_f32) {
-      kernels_->axpy(scores[p], reinterpret_cast<const float*>(value + p * step), out, d);
-    } else {
-      kernels_->axpy_f16(scores[p], reinterpret_cast<const std::uint16_t*>(value + p * step), out, d);
+  const std::uint64_t step = cache.row_bytes(), offset = kv_head * d * (step / cache.kv_width());
+  Score(cache.Key(layer, 0) + offset, step, is_f32, batch.q + at, n_heads, visible, scores);
+
+  const float scale = 1.0F / std::sqrt(static_cast<float>(d));
+  for (std::uint32_t h = 0; h < n_heads; ++h) {
+    float* row = scores + std::uint64_t{h} * context_;
+    for (std::uint32_t p = 0; p < visible; ++p) row[p] *= scale;
+    kernels_->softmax(row, visible);
+  }
+  float* out = batch.out + at;
+  std::fill_n(out, n_heads * d, 0.0F);
+  const std::byte* value = cache.Value(layer, 0) + offset;
+  for (std::uint32_t p = 0; p < visible; ++p, value += step) {
+    for (std::uint32_t h = 0; h < n_heads; ++h) {
+      const float weight = scores[std::uint64_t{h} * context_ + p];
+      if (is_f32) {
+        kernels_->axpy(weight, reinterpret_cast<const float*>(value), out + h * d, d);
+      } else {
+        kernels_->axpy_f16(weight, reinterpret_cast<const std::uint16_t*>(value), out + h * d, d);
+      }
     }
   }
 }
@@ -79,11 +107,15 @@ void Attention::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer,
   const auto tokens = pool.Share(batch.tokens, worker);
   for (std::uint64_t t = tokens.begin; t < tokens.end; ++t) Store(batch, layer, static_cast<std::uint32_t>(t), rope, cache);
   pool.Barrier();
-  float* scores = scores_.data() + std::size_t{worker} * context_;
+  float* scores = scores_.data() + std::size_t{worker} * kHeadsAtOnce * context_;
+  const std::uint32_t group = n_heads_ / n_kv_heads_;  // heads over one K/V head
+  const std::uint32_t parts = (group + kHeadsAtOnce - 1) / kHeadsAtOnce, items_of_token = n_kv_heads_ * parts;
   // Later tokens see more positions: workers take every n-th item, which spreads the long rows evenly.
-  for (std::uint64_t item = worker; item < std::uint64_t{batch.tokens} * config_.n_heads; item += pool.size())
-    Attend(batch, layer, static_cast<std::uint32_t>(item / config_.n_heads), static_cast<std::uint32_t>(item % config_.n_heads), cache,
-           scores);
+  for (std::uint64_t item = worker; item < std::uint64_t{batch.tokens} * items_of_token; item += pool.size()) {
+    const auto t = static_cast<std::uint32_t>(item / items_of_token), of_token = static_cast<std::uint32_t>(item % items_of_token);
+    const std::uint32_t in_group = of_token % parts * kHeadsAtOnce;
+    Attend(batch, layer, t, of_token / parts * group + in_group, std::min(kHeadsAtOnce, group - in_group), cache, scores);
+  }
 }
 
 }  // namespace veneer

@@ -21,6 +21,9 @@ class RopeTable {
   [[nodiscard]] const float* cos(std::uint32_t t) const { return cos_.data() + t * half_; }
   [[nodiscard]] const float* sin(std::uint32_t t) const { return sin_.data() + t * half_; }
   [[nodiscard]] std::uint64_t bytes() const { return (cos_.size() + sin_.size()) * sizeof(float) + inverse_.size() * sizeof(double); }
+  static std::uint64_t Bytes(std::uint32_t head_dim, std::uint32_t max_tokens) {
+    return (max_tokens + 1) * std::uint64_t{head_dim} * sizeof(float);
+  }
 
  private:
   std::uint32_t half_;
@@ -30,8 +33,9 @@ class RopeTable {
 
 class Attention {
  public:
-  // `context`: capacity of the cache. Scratch for scores: one row of `context` floats per worker.
+  // `context`: capacity of the cache. Scratch for scores: kHeadsAtOnce rows of `context` floats per worker.
   Attention(const ModelConfig& config, std::uint32_t context, std::uint32_t n_workers, const kernels::Table& kernels);
+  static std::uint64_t Bytes(std::uint32_t context, std::uint32_t n_workers);
 
   // Buffers of one batch: q [tokens, n_heads * head_dim], k and v [tokens, n_kv_heads * head_dim], out as q.
   struct Batch {
@@ -39,20 +43,24 @@ class Attention {
     std::uint32_t tokens;
     std::uint32_t position;  // of the first token
   };
-  // Called by every worker: rotates q and k, stores k and v at their positions, then (after a barrier) attends. Items are
-  // (token, head) pairs in a fixed order; each is computed by one worker alone.
+  // Called by every worker: rotates q and k, stores k and v at their positions, then (after a barrier) attends. An item is one token
+  // and up to kHeadsAtOnce heads that share a K/V head, computed by one worker alone; a head's bits do not depend on its companions.
   void Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer, const Batch& batch, const RopeTable& rope, KvCache& cache);
 
   [[nodiscard]] std::uint64_t bytes() const { return scores_.size() * sizeof(float); }
 
  private:
   void Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const RopeTable& rope, KvCache& cache) const;
-  void Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t, std::uint32_t head, KvCache& cache, float* scores) const;
+  void Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t, std::uint32_t head, std::uint32_t n_heads, KvCache& cache,
+              float* scores) const;
+  void Score(const std::byte* keys, std::uint64_t step, bool is_f32, const float* q, std::uint32_t n_heads, std::uint32_t visible,
+             float* scores) const;
 
-  ModelConfig config_;
-  std::uint32_t context_;
+  static constexpr std::uint32_t kHeadsAtOnce = 4;  // enough to share the reading of K and V, few enough to keep all workers busy
+  std::uint64_t head_dim_;
+  std::uint32_t n_heads_, n_kv_heads_, context_;
   const kernels::Table* kernels_;
-  std::vector<float> scores_;  // [n_workers, context]
+  std::vector<float> scores_;  // [n_workers, kHeadsAtOnce, context]
 };
 
 }  // namespace veneer

@@ -6,12 +6,14 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace veneer {
 namespace {
 
 constexpr std::uint32_t kDefaultContext = 4096;
+constexpr std::uint32_t kMaxThreads = 1024, kMaxBatch = 65536;
 
 std::uint32_t ContextOf(const ModelConfig& config, const DecoderOptions& options) {
   return options.context.value_or(std::min(config.context_length, kDefaultContext));
@@ -19,13 +21,21 @@ std::uint32_t ContextOf(const ModelConfig& config, const DecoderOptions& options
 KvType KvTypeOf(ComputeMode mode, const DecoderOptions& options) {
   return options.kv.value_or(mode == ComputeMode::kExact ? KvType::kF32 : KvType::kF16);
 }
-// Rows of the batch buffers: one token makes every worker use a row of its own.
+std::uint32_t HeadRows(const DecoderOptions& options) { return options.all_logits ? std::min(kTokenBlock, options.max_batch) : 1; }
+// Rows of the linear layers' buffers: for one token every worker uses a row of its own.
 std::uint32_t RowsOf(const DecoderOptions& options) { return std::max(options.max_batch, options.threads); }
 
-// Floats per token of the batch buffers: x, q, k, v, attention output, gate, up.
-std::uint64_t BatchFloats(const ModelConfig& config) {
-  const std::uint64_t q = std::uint64_t{config.n_heads} * config.head_dim, kv = std::uint64_t{config.n_kv_heads} * config.head_dim;
-  return config.hidden + 2 * q + 2 * kv + 2 * std::uint64_t{config.ffn};
+Status CheckOptions(const ModelConfig& config, ComputeMode mode, const DecoderOptions& options) {
+  const std::uint32_t context = ContextOf(config, options);
+  if (options.threads == 0 || options.threads > kMaxThreads)
+    return Fail(Code::USAGE, "--threads", fmt::format("{}, allowed are 1 to {}", options.threads, kMaxThreads));
+  if (options.max_batch == 0 || options.max_batch > kMaxBatch)
+    return Fail(Code::USAGE, "--batch", fmt::format("{}, allowed are 1 to {}", options.max_batch, kMaxBatch));
+  if (context == 0 || context > config.context_length)
+    return Fail(Code::USAGE, "-c", fmt::format("{} tokens, the model was made for 1 to {}", context, config.context_length));
+  if (mode == ComputeMode::kExact && KvTypeOf(mode, options) != KvType::kF32)
+    return Fail(Code::USAGE, "--kv", "f16, but exact keeps K/V in f32; leave --kv out or use --compute fast");
+  return {};
 }
 
 const Site& Must(const StagedComposition& composition, const std::string& id) {
@@ -37,13 +47,14 @@ const Site& Must(const StagedComposition& composition, const std::string& id) {
 }  // namespace
 
 Decoder::Memory Decoder::PlannedMemory(const ModelConfig& config, ComputeMode mode, const DecoderOptions& options) {
-  const std::uint32_t context = ContextOf(config, options), rows = RowsOf(options);
-  const std::uint64_t widest = std::max<std::uint64_t>({config.hidden, config.ffn, std::uint64_t{config.n_heads} * config.head_dim});
-  const std::uint64_t linear =
-      rows * (widest * sizeof(float) + widest + widest / 32 * 8) + options.threads * std::uint64_t{64 * kTokenBlock * 4};
-  const std::uint64_t attention = std::uint64_t{options.threads} * context * sizeof(float);
-  const std::uint64_t batch = std::uint64_t{options.max_batch} * (BatchFloats(config) + config.head_dim) * sizeof(float);
-  return {linear + attention + batch + std::uint64_t{config.vocab} * sizeof(float),
+  const std::uint32_t context = ContextOf(config, options);
+  const std::uint64_t q = std::uint64_t{config.n_heads} * config.head_dim, kv = std::uint64_t{config.n_kv_heads} * config.head_dim;
+  LinearNeeds needs;
+  for (const std::uint64_t in : {std::uint64_t{config.hidden}, q, std::uint64_t{config.ffn}}) needs.Include(LinearNeeds::OfPlainGroup(in));
+  const std::uint64_t linear = LinearScratch::Bytes(needs, RowsOf(options), options.threads);
+  const std::uint64_t batch = options.max_batch * (config.hidden + 2 * q + 2 * kv + 2 * std::uint64_t{config.ffn}) * sizeof(float);
+  const std::uint64_t logits = std::uint64_t{HeadRows(options)} * config.vocab * sizeof(float);
+  return {linear + batch + logits + Attention::Bytes(context, options.threads) + RopeTable::Bytes(config.head_dim, options.max_batch),
           KvCache::Bytes(config, context, KvTypeOf(mode, options))};
 }
 
@@ -52,17 +63,15 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const StagedCom
   const kernels::Table* kernels = kernels::Select();
   if (kernels == nullptr)
     return Fail(Code::USAGE, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it or write scalar");
-  const std::uint32_t context = ContextOf(config, options);
-  if (context > config.context_length)
-    return Fail(Code::USAGE, "-c", fmt::format("{} tokens, the model was made for at most {}", context, config.context_length));
-  const KvType kv = KvTypeOf(composition->mode(), options);
-  if (composition->mode() == ComputeMode::kExact && kv != KvType::kF32)
-    return Fail(Code::USAGE, "--kv", "exact keeps K/V in f32; leave --kv out or use --compute fast");
-  VENEER_ASSIGN(KvCache cache, KvCache::Create(config, context, kv, composition->id()));
+  VENEER_TRY(CheckOptions(config, composition->mode(), options));
+  VENEER_ASSIGN(KvCache cache, KvCache::Create(*composition, ContextOf(config, options), KvTypeOf(composition->mode(), options)));
   try {
     return std::unique_ptr<Decoder>(new Decoder(std::move(composition), options, *kernels, std::move(cache)));
   } catch (const std::bad_alloc&) {
     return Fail(Code::OUT_OF_MEMORY, "decoder", "the buffers were refused; give a smaller --batch or -c");
+  } catch (const std::system_error& error) {
+    return Fail(Code::OUT_OF_MEMORY, "decoder",
+                fmt::format("{} threads were refused ({}); give fewer --threads", options.threads, error.what()));
   }
 }
 
@@ -74,14 +83,16 @@ Decoder::Decoder(std::shared_ptr<const StagedComposition> composition, const Dec
       pool_(options.threads),
       cache_(std::move(cache)),
       max_batch_(options.max_batch),
+      head_rows_(HeadRows(options)),
       rope_(*config_, max_batch_),
       attention_(*config_, cache_.context(), options.threads, kernels),
-      embedding_(&Must(*composition_, "model.embed_tokens")) {
+      embedding_(&Must(*composition_, "model.embed_tokens")),
+      norm_(&composition_->at(Must(*composition_, "model.norm")).vector) {
   LinearNeeds needs;
   const auto group = [&](const std::string& prefix, std::initializer_list<const char*> names) {
     std::vector<const Site*> sites;
     for (const char* name : names) sites.push_back(&Must(*composition_, prefix + name));
-    LinearGroup made(*composition_, std::move(sites), kernels);
+    LinearGroup made(*composition_, sites, kernels);
     needs.Include(made.needs());
     return made;
   };
@@ -99,7 +110,8 @@ Decoder::Decoder(std::shared_ptr<const StagedComposition> composition, const Dec
     embedding_prepared_ = std::max(embedding_prepared_, (overlay->program().prepared_bytes_per_token + 63) / 64 * 64);
     embedding_scratch_ = std::max(embedding_scratch_, (overlay->program().thread_scratch_bytes + 63) / 64 * 64);
   }
-  embedding_buffer_.resize((embedding_prepared_ * kTokenBlock + embedding_scratch_) * options.threads + 64);
+  const std::uint64_t embedding_bytes = embedding_prepared_ * kTokenBlock + embedding_scratch_;
+  if (embedding_bytes > 0) embedding_buffer_.resize(embedding_bytes * options.threads + 63);  // aligned to 64 where it is used
 
   const std::uint64_t q = std::uint64_t{config_->n_heads} * config_->head_dim;
   x_.resize(max_batch_ * std::uint64_t{config_->hidden});
@@ -109,7 +121,7 @@ Decoder::Decoder(std::shared_ptr<const StagedComposition> composition, const Dec
   attended_.resize(max_batch_ * q);
   gate_.resize(max_batch_ * std::uint64_t{config_->ffn});
   up_.resize(gate_.size());
-  logits_.resize(config_->vocab);
+  logits_.resize(std::size_t{head_rows_} * config_->vocab);
 }
 
 std::uint64_t Decoder::scratch_bytes() const {
@@ -118,8 +130,15 @@ std::uint64_t Decoder::scratch_bytes() const {
   return floats * sizeof(float) + scratch_->bytes() + attention_.bytes() + rope_.bytes() + embedding_buffer_.size();
 }
 
+Status Decoder::ExchangeCache(KvCache& other) {
+  VENEER_TRY(other.CheckComposition(*composition_));
+  VENEER_TRY(cache_.CheckShape(other));
+  std::swap(cache_, other);
+  return {};
+}
+
 Status Decoder::Check(std::span<const TokenId> tokens) const {
-  VENEER_TRY(cache_.CheckComposition(composition_->id()));
+  VENEER_TRY(cache_.CheckComposition(*composition_));
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= config_->vocab)
       return Fail(Code::TARGET_UNKNOWN, fmt::format("token {}", i),
@@ -162,6 +181,7 @@ void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
   }
 }
 
+// No barrier at the end: the caller has one.
 void Decoder::RunLayer(std::uint32_t worker, std::uint32_t index, std::uint32_t tokens) {
   const Layer& layer = layers_[index];
   const std::uint64_t hidden = config_->hidden, ffn = config_->ffn;
@@ -189,17 +209,40 @@ void Decoder::RunLayer(std::uint32_t worker, std::uint32_t index, std::uint32_t 
     kernels_->silu_mul(gate_.data() + t * ffn, up_.data() + t * ffn, row, ffn);
   };
   layer.down.Run(pool_, worker, tokens, gated, *scratch_, residual);
-  pool_.Barrier();
 }
 
 void Decoder::RunHead(std::uint32_t worker, std::uint32_t first, std::uint32_t tokens) {
-  const std::vector<float>& norm = composition_->at(*composition_->base().sites().Find("model.norm")).vector;
   const std::uint64_t hidden = config_->hidden;
   const auto input = [&](std::uint32_t t, float* row) {
-    kernels_->rms_norm(x_.data() + (first + t) * hidden, norm.data(), config_->rms_epsilon, hidden, row);
+    kernels_->rms_norm(x_.data() + (first + t) * hidden, norm_->data(), config_->rms_epsilon, hidden, row);
   };
   const LinearGroup::Output output[] = {{logits_.data(), config_->vocab, false}};
   head_->Run(pool_, worker, tokens, input, *scratch_, output);
+}
+
+// One pass through the layers. The cancel check runs while the other workers wait at the barrier that ends each layer.
+Status Decoder::RunLayers(std::span<const TokenId> tokens) {
+  const auto n = static_cast<std::uint32_t>(tokens.size());
+  const auto ask = [this] {
+    if (!cancel_) return;
+    cancelled_ = cancel_();
+    stops_.store(cancelled_.has_value(), std::memory_order_relaxed);
+  };
+  ask();
+  if (cancelled_) return Fail(*std::exchange(cancelled_, std::nullopt));
+  rope_.Fill(cache_.position(), n);
+  pool_.Run([&](std::uint32_t worker) {
+    Embed(worker, tokens);
+    pool_.Barrier();
+    for (std::uint32_t l = 0; l < config_->n_layers && !stops_.load(std::memory_order_relaxed); ++l) {
+      RunLayer(worker, l, n);
+      if (worker == 0) ask();
+      pool_.Barrier();
+    }
+  });
+  stops_.store(false, std::memory_order_relaxed);
+  if (cancelled_) return Fail(*std::exchange(cancelled_, std::nullopt));
+  return {};
 }
 
 Status Decoder::Feed(std::span<const TokenId> tokens, bool all, const LogitsSink& logits) {
@@ -209,22 +252,14 @@ Status Decoder::Feed(std::span<const TokenId> tokens, bool all, const LogitsSink
     cache_.Truncate(before);
     return Fail(std::move(error));
   };
-  if (all) logits_.resize(std::size_t{kTokenBlock} * config_->vocab);
   for (std::size_t done = 0; done < tokens.size();) {
-    if (cancel_)
-      if (auto error = cancel_()) return undo(std::move(*error));
     const auto batch = tokens.subspan(done, std::min<std::size_t>(max_batch_, tokens.size() - done));
     const auto n = static_cast<std::uint32_t>(batch.size());
-    rope_.Fill(cache_.position(), n);
-    pool_.Run([&](std::uint32_t worker) {
-      Embed(worker, batch);
-      pool_.Barrier();
-      for (std::uint32_t l = 0; l < config_->n_layers; ++l) RunLayer(worker, l, n);
-    });
+    if (auto ran = RunLayers(batch); !ran) return undo(std::move(ran).error());
     cache_.Advance(n);
     const bool is_last = done + n == tokens.size();
-    for (std::uint32_t first = all ? 0 : n - 1; first < n && (all || is_last); first += kTokenBlock) {
-      const std::uint32_t rows = std::min(kTokenBlock, n - first);
+    for (std::uint32_t first = all ? 0 : n - 1; first < n && (all || is_last); first += head_rows_) {
+      const std::uint32_t rows = std::min(head_rows_, n - first);
       pool_.Run([&](std::uint32_t worker) { RunHead(worker, first, rows); });
       if (auto healthy = composition_->CheckHealthy(); !healthy) return undo(std::move(healthy).error());
       for (std::uint32_t t = 0; t < rows; ++t)

@@ -2,6 +2,7 @@
 #ifndef VENEER_CORE_DECODE_DECODER_H_
 #define VENEER_CORE_DECODE_DECODER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,17 +22,18 @@ namespace veneer {
 
 struct DecoderOptions {
   std::uint32_t threads = 1;
-  std::optional<std::uint32_t> context;  // tokens; default: the model's, at most 4096
-  std::optional<KvType> kv;              // default: f16 in fast mode, f32 in exact mode, where nothing else is allowed
-  std::uint32_t max_batch = 256;         // tokens of one pass; longer inputs are split
+  std::optional<std::uint32_t> context = std::nullopt;  // tokens; default: the model's, at most 4096
+  std::optional<KvType> kv = std::nullopt;              // default: f16 in fast mode, f32 in exact mode, where nothing else is allowed
+  std::uint32_t max_batch = 256;                        // tokens of one pass; longer inputs are split
+  bool all_logits = false;                              // room to make the logits of kTokenBlock tokens at once when Feed is asked for all
 };
 
-// Asked before each pass; a value ends the decoding with that error.
+// Asked on the calling thread before each pass and after each layer; a value ends the decoding with that error. Must not throw.
 using CancelCheck = std::function<std::optional<Error>()>;
 
 class Decoder {
  public:
-  // E901 for options that contradict each other or the model, E504 when memory is refused.
+  // E901 for options that contradict each other or the model, E504 when memory or threads are refused.
   static Result<std::unique_ptr<Decoder>> Create(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options);
 
   // What a decoder with these options takes beside base and overlays.
@@ -42,13 +44,14 @@ class Decoder {
 
   // Feeds the tokens after what the cache holds. `logits(i, row)` is called for each token's logits [vocab] when `all`, else for the
   // last token only. On an error the cache holds what it held before. E405 for an id outside the vocabulary, E505 at the end of the
-  // context, E616 when the cache belongs to another composition, E417 when an overlay failed.
+  // context, E417 when an overlay failed, the sink's and the cancel check's own. Allocates nothing.
   using LogitsSink = std::function<Status(std::size_t i, std::span<const float> row)>;
   Status Feed(std::span<const TokenId> tokens, bool all, const LogitsSink& logits);
 
-  // The cache, for looking at and for exchanging: keeping one per composition makes switching back free of prefill.
+  // The cache, for looking at and for exchanging: keeping one per composition makes switching back free of prefill. E616 for a cache
+  // that was filled under another composition or compute mode, E901 for one of another shape; both caches stay where they are then.
   [[nodiscard]] KvCache& cache() { return cache_; }
-  void ExchangeCache(KvCache& other) { std::swap(cache_, other); }
+  Status ExchangeCache(KvCache& other);
 
   void SetCancelCheck(CancelCheck check) { cancel_ = std::move(check); }
   [[nodiscard]] const StagedComposition& composition() const { return *composition_; }
@@ -65,6 +68,7 @@ class Decoder {
   Status Check(std::span<const TokenId> tokens) const;
   void Embed(std::uint32_t worker, std::span<const TokenId> tokens);
   void RunLayer(std::uint32_t worker, std::uint32_t index, std::uint32_t tokens);
+  Status RunLayers(std::span<const TokenId> tokens);
   void RunHead(std::uint32_t worker, std::uint32_t first, std::uint32_t tokens);
 
   std::shared_ptr<const StagedComposition> composition_;
@@ -72,18 +76,21 @@ class Decoder {
   const kernels::Table* kernels_;
   ThreadPool pool_;
   KvCache cache_;
-  std::uint32_t max_batch_;
+  std::uint32_t max_batch_, head_rows_;  // tokens of a pass; tokens whose logits are made at once
   RopeTable rope_;
   Attention attention_;
   std::vector<Layer> layers_;
   std::unique_ptr<LinearGroup> head_;
   std::unique_ptr<LinearScratch> scratch_;
   const Site* embedding_;
+  const std::vector<float>* norm_;
   std::uint64_t embedding_prepared_ = 0, embedding_scratch_ = 0;
   std::vector<std::byte> embedding_buffer_;
-  // [max_batch, …]; `head_rows_` tokens of logits at most
-  std::vector<float> x_, q_, k_, v_, attended_, gate_, up_, logits_;
+  std::vector<float> x_, q_, k_, v_, attended_, gate_, up_;  // [max_batch, …]
+  std::vector<float> logits_;                                // [head_rows, vocab]
   CancelCheck cancel_;
+  std::optional<Error> cancelled_;  // worker 0 writes it, between two barriers
+  std::atomic<bool> stops_{false};  // what the other workers see of it
 };
 
 }  // namespace veneer

@@ -2,6 +2,7 @@
 #ifndef VENEER_CORE_DECODE_GENERATE_H_
 #define VENEER_CORE_DECODE_GENERATE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -26,16 +27,19 @@ struct GenerateOptions {
 
 struct Generated {
   std::vector<TokenId> tokens;  // new tokens only; an end-of-text token that stopped it is not among them
-  std::string text;             // of those tokens; empty without a tokenizer
+  std::string text;             // of those tokens, up to a stop string; empty without a tokenizer
   StopReason reason = StopReason::kLength;
+  std::uint32_t decode_steps = 0;                            // passes after the prefill, of one token each
+  std::chrono::nanoseconds prefill_time{0}, decode_time{0};  // with sampling; decode_time covers decode_steps passes
 };
 
 // `on_text` gets the text as it comes, always whole UTF-8; a stop string is never shown, not even in part. `tokenizer` may be null:
-// then there is no text and no end-of-text rule. Errors are Decoder::Feed's; `so_far` then holds what had been made.
+// then there is no text and no end-of-text rule. Errors: E901 for an empty prompt or options out of range, E411 when the logits are
+// not finite, and Decoder::Feed's; `so_far` then holds what had been made, all of its text shown.
 Status Generate(Decoder& decoder, const Tokenizer* tokenizer, std::span<const TokenId> prompt, const GenerateOptions& options,
                 const std::function<void(std::string_view)>& on_text, Generated& so_far);
 
-// Holds back the end of a text as long as it may be the beginning of a stop string.
+// Finds stop strings in a text that comes in pieces. Holds back the end of the text as long as it may be the beginning of a stop string.
 class StopFilter {
  public:
   explicit StopFilter(std::vector<std::string> stops) : stops_(std::move(stops)) {}

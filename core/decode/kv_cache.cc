@@ -9,11 +9,12 @@ namespace veneer {
 void KvCache::Free::operator()(std::byte* data) const { std::free(data); }
 
 std::uint64_t KvCache::Bytes(const ModelConfig& config, std::uint32_t context, KvType type) {
-  // All factors are 32-bit and range-checked by the model's configuration.
+  // At most 2^12 layers, 2^24 positions and, as the rows of a stored k_proj, 2^24 numbers: below 2^64 (core/model/config.cc).
   return std::uint64_t{config.n_layers} * 2 * context * config.n_kv_heads * config.head_dim * (type == KvType::kF16 ? 2 : 4);
 }
 
-Result<KvCache> KvCache::Create(const ModelConfig& config, std::uint32_t context, KvType type, const Digest& composition) {
+Result<KvCache> KvCache::Create(const StagedComposition& composition, std::uint32_t context, KvType type) {
+  const ModelConfig& config = composition.base().config();
   KvCache cache;
   const std::uint64_t bytes = Bytes(config, context, type);
   // Untouched pages cost nothing until a position is written, so a long context is paid for as it fills.
@@ -23,14 +24,29 @@ Result<KvCache> KvCache::Create(const ModelConfig& config, std::uint32_t context
   cache.type_ = type;
   cache.context_ = context;
   cache.width_ = std::uint64_t{config.n_kv_heads} * config.head_dim;
-  cache.composition_ = composition;
+  cache.composition_ = composition.id();
+  cache.mode_ = composition.mode();
   return cache;
 }
 
-Status KvCache::CheckComposition(const Digest& composition) const {
-  if (composition == composition_) return {};
-  return Fail(Code::COMPOSITION_CHANGED, "K/V cache",
-              fmt::format("filled under {}, asked for under {}; feed the tokens again", composition_.Text(), composition.Text()));
+Status KvCache::CheckComposition(const StagedComposition& composition) const {
+  if (composition.id() != composition_)
+    return Fail(Code::COMPOSITION_CHANGED, "K/V cache",
+                fmt::format("filled under {}, asked for under {}; feed the tokens again", composition_.Text(), composition.id().Text()));
+  if (composition.mode() != mode_)
+    return Fail(Code::COMPOSITION_CHANGED, "K/V cache",
+                fmt::format("filled under {} compute mode, asked for under the other; feed the tokens again",
+                            mode_ == ComputeMode::kExact ? "the exact" : "the fast"));
+  return {};
+}
+
+Status KvCache::CheckShape(const KvCache& other) const {
+  if (other.type_ == type_ && other.context_ == context_ && other.width_ == width_) return {};
+  const auto name = [](const KvCache& cache) {
+    return fmt::format("{} positions of {} {} numbers", cache.context_, cache.width_, cache.type_ == KvType::kF16 ? "f16" : "f32");
+  };
+  return Fail(Code::USAGE, "K/V cache",
+              fmt::format("holds {}, the decoder's holds {}; make both with the same options", name(other), name(*this)));
 }
 
 }  // namespace veneer

@@ -1,14 +1,16 @@
-// Keys and values of one sequence. A cache belongs to the composition it was filled under and is never read under another.
+// Keys and values of one sequence. A cache belongs to the composition and the compute mode it was filled under and is never read under
+// another.
 #ifndef VENEER_CORE_DECODE_KV_CACHE_H_
 #define VENEER_CORE_DECODE_KV_CACHE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "core/base/digest.h"
 #include "core/base/error.h"
+#include "core/compose/staged_composition.h"
 #include "core/model/base.h"
 
 namespace veneer {
@@ -18,7 +20,7 @@ enum class KvType { kF16, kF32 };
 class KvCache {
  public:
   // Layout: for each layer K then V, [position][kv head][head_dim]. E504 when the memory is refused.
-  static Result<KvCache> Create(const ModelConfig& config, std::uint32_t context, KvType type, const Digest& composition);
+  static Result<KvCache> Create(const StagedComposition& composition, std::uint32_t context, KvType type);
   // Bytes a cache of that shape takes.
   static std::uint64_t Bytes(const ModelConfig& config, std::uint32_t context, KvType type);
 
@@ -27,11 +29,13 @@ class KvCache {
   [[nodiscard]] std::uint32_t position() const { return position_; }  // tokens held
   [[nodiscard]] const Digest& composition() const { return composition_; }
 
-  // E616 when the cache was filled under another composition: its rows would be wrong under this one.
-  [[nodiscard]] Status CheckComposition(const Digest& composition) const;
+  // E616 when the cache was filled under another composition or compute mode: its rows would be wrong under this one.
+  [[nodiscard]] Status CheckComposition(const StagedComposition& composition) const;
+  // E901 when the other cache does not hold the same number of positions in the same type.
+  [[nodiscard]] Status CheckShape(const KvCache& other) const;
 
   void Advance(std::uint32_t tokens) { position_ += tokens; }
-  void Truncate(std::uint32_t position) { position_ = position; }  // forget everything from `position` on
+  void Truncate(std::uint32_t position) { position_ = std::min(position_, position); }  // forgets everything from `position` on
 
   // Row of `position` in layer `layer`: kv_width() elements of the cache's type.
   [[nodiscard]] std::byte* Key(std::uint32_t layer, std::uint32_t position) { return data_.get() + Offset(layer, 0, position); }
@@ -52,6 +56,7 @@ class KvCache {
   std::uint32_t context_ = 0, position_ = 0;
   std::uint64_t width_ = 0;  // n_kv_heads * head_dim
   Digest composition_;
+  ComputeMode mode_ = ComputeMode::kFast;
 };
 
 }  // namespace veneer

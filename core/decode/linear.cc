@@ -6,11 +6,11 @@
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <utility>
 
 namespace veneer {
 namespace {
 
-constexpr std::uint64_t kTileLanes = 64;  // at least 64 lanes per plugin call, so that an indirect call costs nothing
 constexpr std::uint64_t kAlign = 64;
 
 std::uint64_t AlignUp(std::uint64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
@@ -44,24 +44,39 @@ void LinearNeeds::Include(const LinearNeeds& other) {
 
 void LinearScratch::Free::operator()(std::byte* data) const { std::free(data); }
 
-LinearScratch::LinearScratch(const LinearNeeds& needs, std::uint32_t rows, std::uint32_t n_workers) : needs_(needs) {
-  const auto carve = [&](std::byte* data) {
-    Carver carver(data);
-    x_ = carver.Take<float>(rows * needs.x_floats);
-    q_ = carver.Take<std::int8_t>(rows * needs.q_blocks * kernels::kActivationBlock);
-    d_ = carver.Take<float>(rows * needs.q_blocks);
-    sum_ = carver.Take<std::int32_t>(rows * needs.q_blocks);
-    prepared_ = carver.Take<std::byte>(rows * needs.prepared_bytes);
-    worker_ = carver.Take<std::byte>(n_workers * needs.scratch_bytes);
-    return carver.size();
-  };
-  bytes_ = carve(nullptr);
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, std::max(bytes_, kAlign))));
-  if (!data_) throw std::bad_alloc();
-  carve(data_.get());
+LinearNeeds LinearNeeds::OfPlainGroup(std::uint64_t in) {
+  LinearNeeds needs;
+  needs.x_floats = AlignUp(in);
+  needs.q_blocks = Blocks(in);
+  needs.scratch_bytes = AlignUp(kTileLanes * kTokenBlock * sizeof(float));
+  return needs;
 }
 
-LinearGroup::LinearGroup(const StagedComposition& composition, std::vector<const Site*> sites, const kernels::Table& kernels)
+std::uint64_t LinearScratch::Carve(std::byte* data, std::uint32_t rows, std::uint32_t n_workers) {
+  Carver carver(data);
+  x_ = carver.Take<float>(rows * needs_.x_floats);
+  q_ = carver.Take<std::int8_t>(rows * needs_.q_blocks * kernels::kActivationBlock);
+  d_ = carver.Take<float>(rows * needs_.q_blocks);
+  sum_ = carver.Take<std::int32_t>(rows * needs_.q_blocks);
+  prepared_ = carver.Take<std::byte>(rows * needs_.prepared_bytes);
+  worker_ = carver.Take<std::byte>(n_workers * needs_.scratch_bytes);
+  return carver.size();
+}
+
+std::uint64_t LinearScratch::Bytes(const LinearNeeds& needs, std::uint32_t rows, std::uint32_t n_workers) {
+  const std::uint64_t per_row = needs.x_floats * sizeof(float) +
+                                needs.q_blocks * (kernels::kActivationBlock + sizeof(float) + sizeof(std::int32_t)) + needs.prepared_bytes;
+  return rows * per_row + n_workers * needs.scratch_bytes + 6 * kAlign;
+}
+
+LinearScratch::LinearScratch(const LinearNeeds& needs, std::uint32_t rows, std::uint32_t n_workers)
+    : bytes_(Bytes(needs, rows, n_workers)), needs_(needs) {
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, AlignUp(bytes_))));
+  if (!data_) throw std::bad_alloc();
+  Carve(data_.get(), rows, n_workers);
+}
+
+LinearGroup::LinearGroup(const StagedComposition& composition, const std::vector<const Site*>& sites, const kernels::Table& kernels)
     : kernels_(&kernels), is_fast_(composition.mode() == ComputeMode::kFast), in_(sites.front()->in) {
   needs_.x_floats = AlignUp(in_);
   for (const Site* site : sites) PlanSite(composition, *site);
@@ -77,13 +92,21 @@ void LinearGroup::PlanSite(const StagedComposition& composition, const Site& sit
 
   std::uint64_t quantum = 1, plugin_scratch = 0;
   for (const OverlayBinding* binding : plan.staged->overlays) {
-    const vnr_program& program = binding->program();
-    quantum = std::lcm(quantum, std::uint64_t{program.lane_quantum});
-    plugin_scratch = std::max(plugin_scratch, program.thread_scratch_bytes);
-    plan.overlays.push_back({binding, 0, 0, needs_.prepared_bytes});
-    needs_.prepared_bytes += AlignUp(program.prepared_bytes_per_token);
+    quantum = std::lcm(quantum, std::uint64_t{binding->program().lane_quantum});
+    plugin_scratch = std::max(plugin_scratch, binding->program().thread_scratch_bytes);
+    plan.overlays.push_back({binding, 0, 0, 0, true});
   }
-  // x_k = x; going back through the manifest, every transform makes the version that the overlays before it see.
+  plan.tile = (kTileLanes + quantum - 1) / quantum * quantum;
+  needs_.scratch_bytes = std::max(needs_.scratch_bytes, AlignUp(plan.tile * kTokenBlock * sizeof(float)) + AlignUp(plugin_scratch));
+  lanes_ += site.out;
+  PlanVersions(plan);
+  PlanPrepared(plan);
+  PlanQuantized(plan);
+  plans_.push_back(std::move(plan));
+}
+
+// x_k = x; going back through the manifest, every transform makes the version that the overlays before it see.
+void LinearGroup::PlanVersions(SitePlan& plan) {
   std::uint64_t version = 0;
   for (auto overlay = plan.overlays.rbegin(); overlay != plan.overlays.rend(); ++overlay) {
     overlay->x_offset = version;
@@ -93,16 +116,31 @@ void LinearGroup::PlanSite(const StagedComposition& composition, const Site& sit
     needs_.x_floats += AlignUp(in_);
   }
   plan.x0_offset = version;
+}
 
-  if (plan.is_quantized) {
-    const auto same = std::ranges::find_if(plans_, [&](const SitePlan& p) { return p.is_quantized && p.x0_offset == plan.x0_offset; });
-    plan.quantizes = same == plans_.end();
-    plan.q_offset = plan.quantizes ? needs_.q_blocks : same->q_offset;
-    if (plan.quantizes) needs_.q_blocks += Blocks(in_);
+void LinearGroup::PlanPrepared(SitePlan& plan) {
+  const auto shares = [&plan](const OverlayPlan& mine) {
+    return [&plan, &mine](const OverlayPlan& other) {
+      return &other != &mine && other.prepares && other.x_offset == mine.x_offset && other.binding->SharesPrepared(*mine.binding);
+    };
+  };
+  for (OverlayPlan& mine : plan.overlays) {
+    const OverlayPlan* same = nullptr;
+    for (const SitePlan& earlier : plans_)
+      if (const auto found = std::ranges::find_if(earlier.overlays, shares(mine)); found != earlier.overlays.end()) same = &*found;
+    mine.prepares = same == nullptr;
+    mine.prepared_offset = same == nullptr ? needs_.prepared_bytes : same->prepared_offset;
+    if (mine.prepares) needs_.prepared_bytes += AlignUp(mine.binding->program().prepared_bytes_per_token);
   }
-  plan.tile = (kTileLanes + quantum - 1) / quantum * quantum;
-  needs_.scratch_bytes = std::max(needs_.scratch_bytes, AlignUp(plan.tile * kTokenBlock * sizeof(float)) + AlignUp(plugin_scratch));
-  plans_.push_back(std::move(plan));
+}
+
+// Sites with the same x_0 share its quantization.
+void LinearGroup::PlanQuantized(SitePlan& plan) {
+  if (!plan.is_quantized) return;
+  const auto same = std::ranges::find_if(plans_, [&](const SitePlan& p) { return p.is_quantized && p.x0_offset == plan.x0_offset; });
+  plan.quantizes = same == plans_.end();
+  plan.q_offset = plan.quantizes ? needs_.q_blocks : same->q_offset;
+  if (plan.quantizes) needs_.q_blocks += Blocks(in_);
 }
 
 vnr_io LinearGroup::IoAt(const OverlayPlan& plan, std::uint32_t x_row, std::uint32_t prepared_row, std::uint32_t tokens,
@@ -192,50 +230,56 @@ void LinearGroup::RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64
   }
 }
 
-void LinearGroup::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, const Input& input, LinearScratch& scratch,
-                      std::span<const Output> outputs) const {
-  const auto x_row = [&](std::uint32_t row) { return scratch.x_ + row * scratch.needs_.x_floats; };
-  if (tokens == 1) {
-    input(0, x_row(worker));
-    MakeVersions(worker, 1, worker, scratch);
-    Quantize(worker, 1, scratch);
-    for (const SitePlan& plan : plans_)
-      for (const OverlayPlan& overlay : plan.overlays) {
-        const auto units = pool.Share(overlay.binding->program().prepare_units, worker);
-        if (units.begin < units.end)
-          overlay.binding->Prepare(IoAt(overlay, worker, 0, 1, worker, scratch), static_cast<std::uint32_t>(units.begin),
-                                   static_cast<std::uint32_t>(units.end));
-      }
-  } else {
-    const std::uint32_t n_blocks = (tokens + kTokenBlock - 1) / kTokenBlock;
-    const auto blocks = pool.Share(n_blocks, worker);
-    for (std::uint64_t block = blocks.begin; block < blocks.end; ++block) {
-      const auto t0 = static_cast<std::uint32_t>(block * kTokenBlock);
-      const std::uint32_t n = std::min(kTokenBlock, tokens - t0);
-      for (std::uint32_t t = t0; t < t0 + n; ++t) input(t, x_row(t));
-      MakeVersions(t0, n, worker, scratch);
-      Quantize(t0, n, scratch);
-      for (const SitePlan& plan : plans_)
-        for (const OverlayPlan& overlay : plan.overlays)
-          if (const std::uint32_t units = overlay.binding->program().prepare_units; units > 0)
-            overlay.binding->Prepare(IoAt(overlay, t0, t0, n, worker, scratch), 0, units);
+void LinearGroup::PrepareOne(ThreadPool& pool, std::uint32_t worker, Input input, LinearScratch& scratch) const {
+  input(0, scratch.x_ + worker * scratch.needs_.x_floats);
+  MakeVersions(worker, 1, worker, scratch);
+  Quantize(worker, 1, scratch);
+  for (const SitePlan& plan : plans_) {
+    for (const OverlayPlan& overlay : plan.overlays) {
+      if (!overlay.prepares) continue;
+      const auto units = pool.Share(overlay.binding->program().prepare_units, worker);
+      if (units.begin < units.end)
+        overlay.binding->Prepare(IoAt(overlay, worker, 0, 1, worker, scratch), static_cast<std::uint32_t>(units.begin),
+                                 static_cast<std::uint32_t>(units.end));
     }
+  }
+}
+
+void LinearGroup::PrepareBlocks(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, Input input, LinearScratch& scratch) const {
+  const auto blocks = pool.Share((tokens + kTokenBlock - 1) / kTokenBlock, worker);
+  for (std::uint64_t block = blocks.begin; block < blocks.end; ++block) {
+    const auto t0 = static_cast<std::uint32_t>(block * kTokenBlock);
+    const std::uint32_t n = std::min(kTokenBlock, tokens - t0);
+    for (std::uint32_t t = t0; t < t0 + n; ++t) input(t, scratch.x_ + t * scratch.needs_.x_floats);
+    MakeVersions(t0, n, worker, scratch);
+    Quantize(t0, n, scratch);
+    for (const SitePlan& plan : plans_)
+      for (const OverlayPlan& overlay : plan.overlays)
+        if (const std::uint32_t units = overlay.binding->program().prepare_units; overlay.prepares && units > 0)
+          overlay.binding->Prepare(IoAt(overlay, t0, t0, n, worker, scratch), 0, units);
+  }
+}
+
+void LinearGroup::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, Input input, LinearScratch& scratch,
+                      std::span<const Output> outputs) const {
+  if (tokens == 1) {
+    PrepareOne(pool, worker, input, scratch);
+  } else {
+    PrepareBlocks(pool, worker, tokens, input, scratch);
   }
   pool.Barrier();
 
-  std::uint64_t n_tiles = 0;
-  for (const SitePlan& plan : plans_) n_tiles += (plan.site->out + plan.tile - 1) / plan.tile;
-  const auto mine = pool.Share(n_tiles, worker);
-  std::uint64_t first = 0;  // index of the site's first tile
+  // A worker takes the tiles whose middle lies in its share of the lanes, so that small last tiles do not unbalance the shares.
+  const auto mine = pool.Share(2 * lanes_, worker);  // in half lanes
+  std::uint64_t first = 0;                           // lane of the group at which the site begins
   for (std::size_t s = 0; s < plans_.size(); ++s) {
     const SitePlan& plan = plans_[s];
-    const std::uint64_t tiles = (plan.site->out + plan.tile - 1) / plan.tile;
-    const std::uint64_t begin = std::max(mine.begin, first), end = std::min(mine.end, first + tiles);
-    for (std::uint64_t tile = begin; tile < end; ++tile) {
-      const std::uint64_t lane0 = (tile - first) * plan.tile;
-      RunTile(plan, lane0, std::min(lane0 + plan.tile, plan.site->out), tokens, worker, scratch, outputs[s]);
+    for (std::uint64_t lane0 = 0; lane0 < plan.site->out; lane0 += plan.tile) {
+      const std::uint64_t lane1 = std::min(lane0 + plan.tile, plan.site->out);
+      const std::uint64_t middle = 2 * first + lane0 + lane1;
+      if (middle >= mine.begin && middle < mine.end) RunTile(plan, lane0, lane1, tokens, worker, scratch, outputs[s]);
     }
-    first += tiles;
+    first += plan.site->out;
   }
 }
 

@@ -36,11 +36,12 @@ MemoryPlan PlanMemory(const Base& base, const OverlayCost& overlays, ComputeMode
 
 Status Admit(const MemoryPlan& plan, std::uint64_t budget_bytes) {
   if (plan.peak_bytes() <= budget_bytes) return {};
-  return Fail(Code::MEMORY_BUDGET, "--memory-budget",
-              fmt::format("{} bytes are needed (runtime {}, base {}, adapters {}, scratch {}, K/V {}), {} are allowed; raise the budget, or give "
-                          "a smaller -c or --batch",
-                          plan.peak_bytes(), plan.runtime_bytes, plan.base_bytes, plan.adapter_bytes, plan.scratch_bytes, plan.kv_bytes,
-                          budget_bytes));
+  return Fail(
+      Code::MEMORY_BUDGET, "--memory-budget",
+      fmt::format("{} bytes are needed (runtime {}, base {}, adapters {}, scratch {}, K/V {}), {} are allowed; raise the budget, or give "
+                  "a smaller -c or --batch",
+                  plan.peak_bytes(), plan.runtime_bytes, plan.base_bytes, plan.adapter_bytes, plan.scratch_bytes, plan.kv_bytes,
+                  budget_bytes));
 }
 
 }  // namespace veneer

@@ -2,8 +2,6 @@
 
 #include <sched.h>
 
-#include <chrono>
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -12,6 +10,8 @@ namespace veneer {
 namespace {
 
 constexpr int kSpins = 1000;  // about 1000 pauses before yielding measured best with a busy neighbour
+// Decode steps follow each other closely: a worker that slept at once would cost each of them a wake-up. About a millisecond.
+constexpr int kSpinsBeforeSleep = 20 * kSpins;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -34,49 +34,61 @@ void SpinUntil(const Done& done) {
 }  // namespace
 
 ThreadPool::ThreadPool(std::uint32_t n_workers) : n_workers_(n_workers == 0 ? 1 : n_workers) {
-  for (std::uint32_t worker = 1; worker < n_workers_; ++worker) threads_.emplace_back([this, worker] { Serve(worker); });
+  try {
+    for (std::uint32_t worker = 1; worker < n_workers_; ++worker) threads_.emplace_back([this, worker] { Serve(worker); });
+  } catch (...) {
+    Stop();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-    ++region_;
-  }
-  wake_.notify_all();
+ThreadPool::~ThreadPool() { Stop(); }
+
+void ThreadPool::Stop() {
+  stop_.store(true, std::memory_order_relaxed);
+  StartRegion();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::Run(const std::function<void(std::uint32_t)>& body) {
+// A worker either sees the new region_ before it sleeps or has counted itself among the sleepers before region_ is changed: both
+// sides write their own variable before they read the other's, sequentially consistent.
+void ThreadPool::StartRegion() {
+  region_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+  }  // a sleeper between its check and its wait holds the mutex
+  wake_.notify_all();
+}
+
+void ThreadPool::AwaitRegion(std::uint64_t seen) {
+  for (int i = 1; i <= kSpinsBeforeSleep; ++i) {
+    if (region_.load(std::memory_order_acquire) != seen) return;
+    Pause();
+    if (i % kSpins == 0) sched_yield();
+  }
+  std::unique_lock lock(mutex_);
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  wake_.wait(lock, [this, seen] { return region_.load(std::memory_order_seq_cst) != seen; });
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ThreadPool::Run(Body body) {
   if (n_workers_ == 1) {
     body(0);
     return;
   }
   body_ = &body;
   running_.store(n_workers_ - 1, std::memory_order_relaxed);
-  {
-    const std::lock_guard lock(mutex_);  // pairs with the sleepers' check, so that no wake-up is lost
-    region_.fetch_add(1, std::memory_order_release);
-  }
-  wake_.notify_all();
+  StartRegion();
   body(0);
   SpinUntil([this] { return running_.load(std::memory_order_acquire) == 0; });
-}
-
-void ThreadPool::AwaitRegion(std::uint64_t seen) {
-  for (int i = 0; i < 20 * kSpins; ++i) {  // decode steps follow each other closely: sleeping at once would cost each of them a wake-up
-    if (region_.load(std::memory_order_acquire) != seen) return;
-    Pause();
-    if (i % kSpins == kSpins - 1) sched_yield();
-  }
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this, seen] { return region_.load(std::memory_order_acquire) != seen; });
 }
 
 void ThreadPool::Serve(std::uint32_t worker) {
   for (std::uint64_t seen = 0;; ++seen) {
     AwaitRegion(seen);
-    if (stop_) return;
+    if (stop_.load(std::memory_order_relaxed)) return;
     (*body_)(worker);
     running_.fetch_sub(1, std::memory_order_release);
   }

@@ -5,16 +5,17 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/decode/function_ref.h"
 
 namespace veneer {
 
 class ThreadPool {
  public:
-  // The caller of Run is worker 0; n - 1 threads are started.
+  // The caller of Run is worker 0; n - 1 threads are started. Throws std::system_error when one is refused.
   explicit ThreadPool(std::uint32_t n_workers);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -22,8 +23,10 @@ class ThreadPool {
 
   [[nodiscard]] std::uint32_t size() const { return n_workers_; }
 
-  // Runs body(worker) on every worker and returns when all are done. Not reentrant; one caller at a time.
-  void Run(const std::function<void(std::uint32_t worker)>& body);
+  using Body = FunctionRef<void(std::uint32_t worker)>;
+  // Runs body(worker) on every worker and returns when all are done. Not reentrant; one caller at a time; body must not throw.
+  // Allocates nothing, and takes a lock only to wake workers that have gone to sleep between regions.
+  void Run(Body body);
 
   // Inside Run: returns when every worker has called it. Spins for a moment, then yields: with another busy process on the machine
   // two workers that only spin lose to one.
@@ -40,15 +43,18 @@ class ThreadPool {
  private:
   void Serve(std::uint32_t worker);
   void AwaitRegion(std::uint64_t seen);
+  void StartRegion();
+  void Stop();
 
   std::uint32_t n_workers_;
   std::vector<std::thread> threads_;
-  const std::function<void(std::uint32_t)>* body_ = nullptr;
-  std::atomic<std::uint64_t> region_{0};   // counts Run calls; workers wait for it to change
-  std::atomic<std::uint32_t> running_{0};  // workers still inside the region
+  const Body* body_ = nullptr;
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;  // for workers that sleep between regions
+  alignas(64) std::atomic<std::uint64_t> region_{0};  // counts Run calls; workers wait for it to change
+  std::atomic<std::uint32_t> sleepers_{0};            // workers that look at region_ only when woken
+  std::mutex mutex_;
   std::condition_variable wake_;
+  alignas(64) std::atomic<std::uint32_t> running_{0};  // workers still inside the region
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> phase_{0};
 };

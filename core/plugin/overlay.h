@@ -90,6 +90,10 @@ class OverlayBinding {
   Result<vnr_cost> Estimate(const vnr_limits& limits) const;
   Status Stage(const vnr_limits& limits, const RowReader& predecessor);  // once; afterwards program() is fixed
   [[nodiscard]] const vnr_program& program() const { return program_; }
+  // Same artifact, same prepare_share_key: from the same x both prepare the same bytes, so one of them may do it for both.
+  [[nodiscard]] bool SharesPrepared(const OverlayBinding& other) const {
+    return program_.prepare_share_key != 0 && program_.prepare_share_key == other.program_.prepare_share_key && artifact_ == other.artifact_;
+  }
   [[nodiscard]] const SiteFacts& site() const { return site_; }
 
   Status WeightRows(std::uint64_t row, std::uint64_t n, float* w, std::uint64_t ld) const;  // edits W_{j-1} rows into W_j rows

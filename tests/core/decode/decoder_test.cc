@@ -1,0 +1,229 @@
+#include "core/decode/decoder.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "tests/core/decode/stack.h"
+#include "tests/support/catch.h"
+#include "tests/support/tiny_base.h"
+
+namespace {
+
+std::atomic<std::uint64_t> allocations{0};
+
+void* Counted(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+// Every C++ allocation of this test program is counted.
+void* operator new(std::size_t size) { return Counted(size); }
+void* operator new[](std::size_t size) { return Counted(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace veneer {
+namespace {
+
+const Decoder::LogitsSink kIgnore = [](std::size_t, std::span<const float>) -> Status { return {}; };
+
+// Exact logits against the oracle within the tolerance of golden vectors: 5e-4 of the logits' deviation + 1e-4.
+void CheckAgainstOracle(const Stack& stack, std::size_t n_tokens) {
+  const std::vector<TokenId> tokens = SomeTokens(n_tokens, stack.base().config().vocab);
+  const auto decoder = MakeDecoder(stack.Stage(ComputeMode::kExact), {.threads = 2});
+  const std::vector<float> logits = LogitsOf(*decoder, tokens);
+  const std::vector<reference::Vector> expected = reference::Model(stack.base(), stack.edits()).Logits(tokens);
+  double sum = 0, squares = 0, worst = 0;
+  std::size_t i = 0;
+  for (const reference::Vector& row : expected)
+    for (const double value : row) {
+      sum += value;
+      squares += value * value;
+      worst = std::max(worst, std::abs(static_cast<double>(logits[i++]) - value));
+    }
+  REQUIRE(i == logits.size());
+  const auto n = static_cast<double>(i);
+  CHECK(worst <= 5e-4 * std::sqrt(squares / n - sum / n * (sum / n)) + 1e-4);
+}
+
+TEST_CASE("decoder: exact logits agree with the f64 oracle for every shape of the architecture") {
+  CheckAgainstOracle(Stack(OpenTiny()), 12);
+  CheckAgainstOracle(Stack(OpenTiny({.tied = false, .biases = true, .rope_factors = true})), 12);
+  CheckAgainstOracle(Stack(OpenTiny({.n_heads = 4, .n_kv_heads = 4, .matrix_type = VNR_Q4_0})), 8);
+  CheckAgainstOracle(Stack(OpenTiny({.hidden = 64, .n_heads = 12, .n_kv_heads = 2, .head_dim = 32, .rope_base = 500000})), 8);
+  CheckAgainstOracle(Stack(OpenTiny({.n_heads = 4, .n_kv_heads = 1, .matrix_type = VNR_F16, .embedding_type = VNR_F32})), 8);
+}
+
+TEST_CASE("decoder: a stack over every site agrees with weights edited in f64") {
+  Stack stack(OpenTiny({.tied = false, .biases = true}));
+  for (const char* const layer : {"model.layers.0.", "model.layers.1."}) {
+    for (const char* const name :
+         {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj"})
+      stack.LowRank(std::string(layer) + name, 4, 0.5);
+    stack.Rescale(std::string(layer) + "mlp.down_proj", Scales::kInput).Rescale(std::string(layer) + "self_attn.k_proj", Scales::kOutput);
+    stack.LowRank(std::string(layer) + "mlp.down_proj", 3, -0.5, true);
+  }
+  stack.LowRank("model.embed_tokens", 4, 1).LowRank("lm_head", 4, 1);
+  CheckAgainstOracle(stack, 10);
+}
+
+TEST_CASE("decoder: over tied storage, an edit of the embedding leaves the head alone and the other way round") {
+  for (const char* const site : {"model.embed_tokens", "lm_head"}) {
+    Stack stack(OpenTiny({.tied = true}));
+    stack.LowRank(site, 4, 2);
+    CheckAgainstOracle(stack, 40);  // more tokens than one block
+  }
+}
+
+TEST_CASE("decoder: logits are the same bits for 1, 2, 3 and 8 threads in both modes") {
+  Stack stack(OpenTiny({.hidden = 128, .ffn = 352, .matrix_type = VNR_Q4_0}));
+  stack.LowRank("model.layers.0.mlp.up_proj", 4, 1).Rescale("model.layers.1.mlp.down_proj", Scales::kInput);
+  const std::vector<TokenId> tokens = SomeTokens(40, stack.base().config().vocab);
+  for (const ComputeMode mode : {ComputeMode::kExact, ComputeMode::kFast}) {
+    const auto staged = stack.Stage(mode);
+    std::vector<float> expected;
+    for (const std::uint32_t threads : {1U, 2U, 3U, 8U}) {
+      const auto decoder = MakeDecoder(staged, {.threads = threads});
+      const std::vector<float> logits = LogitsOf(*decoder, tokens, {36, 1, 1, 1, 1});
+      if (expected.empty()) expected = logits;
+      CHECK(logits == expected);
+    }
+  }
+}
+
+TEST_CASE("decoder: exact logits are the same bits for every batch split, batch size and room for logits") {
+  Stack stack(OpenTiny());
+  stack.LowRank("model.embed_tokens", 2, 1).LowRank("model.layers.0.self_attn.q_proj", 4, 1);
+  const auto staged = stack.Stage(ComputeMode::kExact);
+  const std::vector<TokenId> tokens = SomeTokens(70, stack.base().config().vocab);
+  const std::vector<float> expected = LogitsOf(*MakeDecoder(staged), tokens);
+  CHECK(LogitsOf(*MakeDecoder(staged, {.all_logits = true}), tokens) == expected);
+  CHECK(LogitsOf(*MakeDecoder(staged, {.max_batch = 1}), tokens) == expected);
+  CHECK(LogitsOf(*MakeDecoder(staged, {.max_batch = 33, .all_logits = true}), tokens) == expected);
+  CHECK(LogitsOf(*MakeDecoder(staged, {.threads = 3, .max_batch = 2}), tokens, {1, 2, 3, 40}) == expected);
+}
+
+TEST_CASE("decoder: two decoders over one composition work at the same time without disturbing each other") {
+  Stack stack(OpenTiny());
+  stack.LowRank("model.layers.0.mlp.up_proj", 4, 1);
+  const auto staged = stack.Stage(ComputeMode::kFast);
+  const std::uint32_t vocab = stack.base().config().vocab;
+  const std::vector<TokenId> one = SomeTokens(30, vocab), other = {one.rbegin(), one.rend()};
+  const std::vector<float> expected_one = LogitsOf(*MakeDecoder(staged), one), expected_other = LogitsOf(*MakeDecoder(staged), other);
+  const auto a = MakeDecoder(staged, {.threads = 2}), b = MakeDecoder(staged, {.threads = 2});
+  std::vector<float> got_other;
+  std::thread second([&] { got_other = LogitsOf(*b, other); });
+  CHECK(LogitsOf(*a, one) == expected_one);
+  second.join();
+  CHECK(got_other == expected_other);
+}
+
+TEST_CASE("decoder: once made, feeding tokens allocates nothing") {
+  Stack stack(OpenTiny());
+  stack.LowRank("model.layers.0.mlp.up_proj", 4, 1).LowRank("model.embed_tokens", 4, 1);
+  for (const ComputeMode mode : {ComputeMode::kExact, ComputeMode::kFast}) {
+    const auto decoder = MakeDecoder(stack.Stage(mode), {.threads = 2, .max_batch = 16, .all_logits = true});
+    const std::vector<TokenId> tokens = SomeTokens(40, stack.base().config().vocab);
+    const std::uint64_t before = allocations;
+    const bool fed = decoder->Feed(tokens, true, kIgnore).has_value();
+    const bool stepped = decoder->Feed(std::span(tokens).first(1), false, kIgnore).has_value();
+    const std::uint64_t after = allocations;
+    CHECK(fed);
+    CHECK(stepped);
+    CHECK(after == before);
+  }
+}
+
+TEST_CASE("decoder: a token outside the vocabulary is refused with E405, its place and the range, and nothing is fed") {
+  const Stack stack(OpenTiny({.vocab = 320}));
+  const auto decoder = MakeDecoder(stack.Stage(ComputeMode::kFast));
+  for (const TokenId bad : {320, -1}) {
+    const std::vector<TokenId> tokens = {1, 2, bad};
+    const Status fed = decoder->Feed(tokens, false, kIgnore);
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().code == Code::TARGET_UNKNOWN);
+    CHECK(fed.error().at == "token 2");
+    CHECK(fed.error().detail.find(std::to_string(bad)) != std::string::npos);
+    CHECK(fed.error().detail.find("0..319") != std::string::npos);
+    CHECK(decoder->cache().position() == 0);
+  }
+}
+
+TEST_CASE("decoder: the token after the last one that fits is refused with E505, which names position, size and remedy") {
+  const Stack stack(OpenTiny());
+  const auto decoder = MakeDecoder(stack.Stage(ComputeMode::kFast), {.context = 8});
+  const std::vector<TokenId> tokens = SomeTokens(9, 300);
+  CHECK_FALSE(decoder->Feed(tokens, false, kIgnore));
+  CHECK(decoder->cache().position() == 0);
+  REQUIRE(decoder->Feed(std::span(tokens).first(8), false, kIgnore));
+  const Status fed = decoder->Feed(std::span(tokens).first(1), false, kIgnore);
+  REQUIRE_FALSE(fed);
+  CHECK(fed.error().code == Code::CONTEXT_FULL);
+  for (const char* const part : {"8 tokens are held", "the context has 8", "-c"}) CHECK(fed.error().detail.find(part) != std::string::npos);
+}
+
+TEST_CASE("decoder: a cancel between two layers ends the decoding with the caller's error and leaves the cache as it was") {
+  const Stack stack(OpenTiny({.n_layers = 3}));
+  const auto staged = stack.Stage(ComputeMode::kExact);
+  const auto decoder = MakeDecoder(staged, {.threads = 2, .max_batch = 4});
+  const std::vector<TokenId> tokens = SomeTokens(10, 300);
+  (void)LogitsOf(*decoder, {tokens[0], tokens[1]});
+  for (int allowed = 0; allowed < 8; ++allowed) {  // 4 questions in each of two passes
+    int asked = 0;
+    decoder->SetCancelCheck([&]() -> std::optional<Error> {
+      if (asked++ < allowed) return std::nullopt;
+      return Error{Code::COMPOSITION_CHANGED, "decode", "switched"};
+    });
+    const Status fed = decoder->Feed(std::span(tokens).subspan(2), false, kIgnore);
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().code == Code::COMPOSITION_CHANGED);
+    CHECK(fed.error().detail == "switched");
+    CHECK(asked == allowed + 1);
+    CHECK(decoder->cache().position() == 2);
+  }
+  decoder->SetCancelCheck({});
+  const std::vector<float> expected = LogitsOf(*MakeDecoder(staged), tokens);
+  const std::vector<float> rest = LogitsOf(*decoder, {tokens.begin() + 2, tokens.end()});
+  CHECK(std::equal(rest.begin(), rest.end(), expected.end() - static_cast<std::ptrdiff_t>(rest.size())));
+}
+
+TEST_CASE("decoder: an error of the sink ends the feeding and leaves the cache as it was") {
+  const Stack stack(OpenTiny());
+  const auto decoder = MakeDecoder(stack.Stage(ComputeMode::kFast));
+  const Status fed = decoder->Feed(SomeTokens(5, 300), true, [](std::size_t i, std::span<const float>) -> Status {
+    if (i == 3) return Fail(Code::DISK_FULL, "out.npy", "no room");
+    return {};
+  });
+  REQUIRE_FALSE(fed);
+  CHECK(fed.error().code == Code::DISK_FULL);
+  CHECK(decoder->cache().position() == 0);
+}
+
+TEST_CASE("decoder: options that cannot be met are refused with E901 naming the option") {
+  const Stack stack(OpenTiny({.context_length = 128}));
+  const auto refused = [&](ComputeMode mode, const DecoderOptions& options, const char* at) {
+    const auto decoder = Decoder::Create(stack.Stage(mode), options);
+    REQUIRE_FALSE(decoder);
+    CHECK(decoder.error().code == Code::USAGE);
+    CHECK(decoder.error().at == at);
+  };
+  refused(ComputeMode::kFast, {.threads = 0}, "--threads");
+  refused(ComputeMode::kFast, {.threads = 100000}, "--threads");
+  refused(ComputeMode::kFast, {.max_batch = 0}, "--batch");
+  refused(ComputeMode::kFast, {.context = 0}, "-c");
+  refused(ComputeMode::kFast, {.context = 129}, "-c");
+  refused(ComputeMode::kExact, {.kv = KvType::kF16}, "--kv");
+  CHECK(MakeDecoder(stack.Stage(ComputeMode::kExact))->cache().type() == KvType::kF32);
+  CHECK(MakeDecoder(stack.Stage(ComputeMode::kFast))->cache().type() == KvType::kF16);
+}
+
+}  // namespace
+}  // namespace veneer

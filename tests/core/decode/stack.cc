@@ -1,0 +1,147 @@
+#include "tests/core/decode/stack.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+#include "tests/support/tiny_gguf.h"
+
+namespace veneer {
+namespace {
+
+// The plugins of this build tree, found by kind as the program finds them.
+const Catalog& Plugins() {
+  static const Catalog catalog = [] {
+    CatalogOptions options;
+    options.directories = {std::filesystem::path(VENEER_BINARY_DIR) / "lib/veneer/overlays/abi1"};
+    auto scanned = Catalog::Scan(options);
+    if (!scanned) throw std::runtime_error(scanned.error().Text());
+    return *std::move(scanned);
+  }();
+  return catalog;
+}
+
+RoleTensor Tensor(const std::string& role, std::vector<std::uint64_t> shape, const std::vector<float>& values) {
+  return {role, {role, VNR_F32, std::move(shape), std::as_bytes(std::span(values))}};
+}
+
+reference::Vector Wide(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+const Site& Stack::SiteOf(const std::string& id) const {
+  const Site* site = base_->sites().Find(id);
+  if (site == nullptr) throw std::runtime_error("no site " + id);
+  return *site;
+}
+
+const std::vector<float>& Stack::Numbers(std::uint64_t n, float low, float high) {
+  std::vector<float>& values = numbers_.emplace_back(Uniform(n, 1.0F, 7000 + numbers_.size()));
+  for (float& value : values) value = low + (high - low) * 0.5F * (value + 1);
+  return values;
+}
+
+void Stack::Add(const std::string& kind, const std::string& site, std::vector<RoleTensor> tensors, std::vector<ParamValue> params) {
+  auto adapter = std::make_shared<Adapter>();
+  adapter->kind = kind;
+  adapter->format = "safetensors";
+  adapter->sites.push_back({site, {std::move(tensors), std::move(params)}, 0, std::nullopt});
+  StageAdapter& entry = adapters_.emplace_back();
+  entry.name = "a" + std::to_string(adapters_.size());
+  entry.adapter = std::move(adapter);
+}
+
+Stack& Stack::LowRank(const std::string& site, std::uint64_t rank, double scale, bool bias) {
+  const Site& at = SiteOf(site);
+  const bool is_embedding = at.shape_class == SiteClass::kEmbedding;
+  const std::vector<float>& a = Numbers(rank * (is_embedding ? at.out : at.in), -1, 1);
+  const std::vector<float>& b = Numbers((is_embedding ? at.in : at.out) * rank, -0.1F, 0.1F);
+  std::vector<RoleTensor> tensors;
+  tensors.push_back(Tensor(is_embedding ? "embedding_A" : "A", {rank, is_embedding ? at.out : at.in}, a));
+  tensors.push_back(Tensor(is_embedding ? "embedding_B" : "B", {is_embedding ? at.in : at.out, rank}, b));
+  reference::Edit& edit = edits_[site].emplace_back();
+  edit.rank = rank;
+  edit.scale = scale;
+  if (is_embedding) {  // the table is [vocab, width]: D = scale * A^T B^T
+    edit.a.resize(rank * at.in);
+    edit.b.resize(at.out * rank);
+    for (std::uint64_t u = 0; u < rank; ++u) {
+      for (std::uint64_t k = 0; k < at.in; ++k) edit.a[u * at.in + k] = static_cast<double>(b[k * rank + u]);
+      for (std::uint64_t v = 0; v < at.out; ++v) edit.b[v * rank + u] = static_cast<double>(a[u * at.out + v]);
+    }
+  } else {
+    edit.a = Wide(a);
+    edit.b = Wide(b);
+  }
+  if (bias) {
+    const std::vector<float>& values = Numbers(at.out, -1, 1);
+    tensors.push_back(Tensor("bias", {at.out}, values));
+    edit.bias = Wide(values);
+    for (double& value : edit.bias) value *= scale;
+  }
+  ParamValue param;
+  param.path = "/scale";
+  param.d = scale;
+  Add("lora", site, std::move(tensors), {param});
+  return *this;
+}
+
+Stack& Stack::Rescale(const std::string& site, Scales what) {
+  const Site& at = SiteOf(site);
+  const bool is_input = what == Scales::kInput;
+  const std::vector<float>& l = Numbers(is_input ? at.in : at.out, 0.5F, 1.5F);
+  reference::Edit& edit = edits_[site].emplace_back();
+  (is_input ? edit.t : edit.g) = Wide(l);
+  edit.scales_bias = !is_input;
+  const std::vector<std::uint64_t> shape = is_input ? std::vector<std::uint64_t>{1, at.in} : std::vector<std::uint64_t>{at.out, 1};
+  Add("ia3", site, {Tensor(is_input ? "l_in" : "l_out", shape, l)}, {});
+  return *this;
+}
+
+std::shared_ptr<const StagedComposition> Stack::Stage(ComputeMode mode) const {
+  Composition composition;
+  composition.base_model_hash = Sha256::Of(base_->bytes());
+  composition.base_format = "gguf";
+  for (const StageAdapter& adapter : adapters_) {
+    AdapterEntry& entry = composition.adapters.emplace_back();
+    entry.name = adapter.name;
+    entry.kind = adapter.adapter->kind;
+    entry.target_layers = {adapter.adapter->sites[0].site};
+  }
+  StageOptions options;
+  options.mode = mode;
+  auto staged = StageComposition(base_, adapters_, composition, Plugins(), options);
+  if (!staged) throw std::runtime_error(staged.error().Text());
+  return *std::move(staged);
+}
+
+std::unique_ptr<Decoder> MakeDecoder(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options) {
+  auto decoder = Decoder::Create(std::move(composition), options);
+  if (!decoder) throw std::runtime_error(decoder.error().Text());
+  return *std::move(decoder);
+}
+
+std::vector<float> LogitsOf(Decoder& decoder, const std::vector<TokenId>& tokens, const std::vector<std::size_t>& pieces) {
+  std::vector<float> all;
+  const auto take = [&all](std::size_t, std::span<const float> row) -> Status {
+    all.insert(all.end(), row.begin(), row.end());
+    return {};
+  };
+  std::size_t done = 0;
+  for (std::size_t i = 0; done < tokens.size(); ++i) {
+    const std::size_t n = std::min(i < pieces.size() ? pieces[i] : tokens.size(), tokens.size() - done);
+    const Status fed = decoder.Feed(std::span(tokens).subspan(done, n), true, take);
+    if (!fed) throw std::runtime_error(fed.error().Text());
+    done += n;
+  }
+  return all;
+}
+
+std::vector<TokenId> SomeTokens(std::size_t n, std::uint32_t vocab) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < n; ++i) tokens.push_back(static_cast<TokenId>((i * i * 31 + i * 17 + 5) % vocab));
+  return tokens;
+}
+
+}  // namespace veneer

@@ -1,0 +1,55 @@
+// Stacks of overlays made of plain numbers: staged for the decoder on one side, as edits for the oracle on the other.
+#ifndef VENEER_TESTS_CORE_DECODE_STACK_H_
+#define VENEER_TESTS_CORE_DECODE_STACK_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/compose/stage.h"
+#include "core/decode/decoder.h"
+#include "tests/support/reference.h"
+
+namespace veneer {
+
+enum class Scales { kInput, kOutput };
+
+class Stack {
+ public:
+  explicit Stack(std::shared_ptr<const Base> base) : base_(std::move(base)) {}
+
+  // One adapter each, on one site, random numbers. Later calls come later in the manifest.
+  Stack& LowRank(const std::string& site, std::uint64_t rank, double scale, bool bias = false);
+  Stack& Rescale(const std::string& site, Scales what);
+
+  // Throws with the error's text when staging fails. Each stack content has its own composition id.
+  [[nodiscard]] std::shared_ptr<const StagedComposition> Stage(ComputeMode mode) const;
+  [[nodiscard]] const reference::Edits& edits() const { return edits_; }
+  [[nodiscard]] const Base& base() const { return *base_; }
+
+ private:
+  const Site& SiteOf(const std::string& id) const;
+  // n numbers in [low, high), kept for the views of the adapters.
+  const std::vector<float>& Numbers(std::uint64_t n, float low, float high);
+  void Add(const std::string& kind, const std::string& site, std::vector<RoleTensor> tensors, std::vector<ParamValue> params);
+
+  std::shared_ptr<const Base> base_;
+  std::deque<std::vector<float>> numbers_;
+  std::vector<StageAdapter> adapters_;
+  reference::Edits edits_;
+};
+
+// Throws with the error's text.
+std::unique_ptr<Decoder> MakeDecoder(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options = {});
+
+// Logits of all tokens [n * vocab], fed in pieces of the given sizes (the rest at once). Throws with the error's text.
+std::vector<float> LogitsOf(Decoder& decoder, const std::vector<TokenId>& tokens, const std::vector<std::size_t>& pieces = {});
+
+// n token ids below vocab, the same everywhere.
+std::vector<TokenId> SomeTokens(std::size_t n, std::uint32_t vocab);
+
+}  // namespace veneer
+
+#endif  // VENEER_TESTS_CORE_DECODE_STACK_H_

@@ -1,0 +1,74 @@
+#include "core/decode/thread_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace veneer {
+namespace {
+
+TEST_CASE("thread pool: every worker runs each region once, after pauses long enough to fall asleep too") {
+  for (const std::uint32_t n : {1U, 2U, 3U, 8U}) {
+    ThreadPool pool(n);
+    REQUIRE(pool.size() == n);
+    std::vector<std::atomic<int>> runs(n);
+    for (int region = 0; region < 50; ++region) {
+      pool.Run([&](std::uint32_t worker) { ++runs[worker]; });
+      if (region % 25 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      for (const auto& count : runs) REQUIRE(count == region + 1);
+    }
+  }
+}
+
+TEST_CASE("thread pool: no worker passes a barrier before all have reached it") {
+  ThreadPool pool(4);
+  constexpr std::uint32_t kRounds = 300;
+  std::atomic<std::uint32_t> reached{0};
+  std::atomic<int> early{0};
+  pool.Run([&](std::uint32_t) {
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+      ++reached;
+      pool.Barrier();
+      if (reached < 4 * round) ++early;
+      pool.Barrier();
+    }
+  });
+  CHECK(early == 0);
+  CHECK(reached == 4 * kRounds);
+}
+
+TEST_CASE("thread pool: what workers wrote without atomics is seen after the barrier and after the region") {
+  ThreadPool pool(3);
+  std::vector<int> values(3);
+  std::vector<int> sums(3);
+  for (int round = 0; round < 100; ++round) {
+    pool.Run([&](std::uint32_t worker) {
+      values[worker] = round;
+      pool.Barrier();
+      sums[worker] = values[0] + values[1] + values[2];
+    });
+    for (const int sum : sums) REQUIRE(sum == 3 * round);
+  }
+}
+
+TEST_CASE("thread pool: shares cover all items once, in order, and differ by at most one item") {
+  for (const std::uint32_t n_workers : {1U, 2U, 3U, 7U}) {
+    const ThreadPool pool(n_workers);
+    for (const std::uint64_t n : {0ULL, 1ULL, 2ULL, 6ULL, 7ULL, 100ULL}) {
+      std::uint64_t next = 0;
+      for (std::uint32_t worker = 0; worker < n_workers; ++worker) {
+        const auto share = pool.Share(n, worker);
+        CHECK(share.begin == next);
+        CHECK(share.end - share.begin <= n / n_workers + 1);
+        next = share.end;
+      }
+      CHECK(next == n);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace veneer
