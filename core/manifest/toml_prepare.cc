@@ -86,25 +86,29 @@ class Preparer {
       case '\'':
         return SkipString(c);
       case '[':
-        if (is_line_start && open_ == 0) {
+        if (is_line_start && open_.empty()) {
           header_ = true;
           VENEER_TRY(CountItem());
         }
-        return Open();
+        return Open(c);
       case '{':
-        return Open();
+        return Open(c);
       case ']':
       case '}':
-        if (open_ > 0) --open_;
+        if (!open_.empty()) open_.pop_back();
+        value_ = true;  // what has just ended was one
         break;
       case '\n':
-        if (open_ == 0 || header_) EndLine();
+        if (open_.empty() || header_) EndLine();
         break;
       case '=':
-        VENEER_TRY(CountItem());
+        if (InValue()) return Misplaced();
+        value_ = true;
         dots_ = 0;
+        VENEER_TRY(CountItem());
         break;
       case ',':
+        value_ = false;
         dots_ = 0;
         break;
       default:
@@ -115,13 +119,21 @@ class Preparer {
     return {};
   }
 
+  // A value is being read, not a key.
+  bool InValue() const { return !header_ && (value_ || open_.ends_with('[')); }
+
   void EndLine() {
-    open_ = 0;
+    open_.clear();
     dots_ = 0;
     header_ = false;
+    value_ = false;
   }
 
   Status TooDeep() const { return Fail(Code::DEPTH, "", fmt::format("nested deeper than {} levels at line {}", depth_, Line())); }
+  Status Misplaced() const {
+    const std::size_t line_start = document_.substr(0, position_).rfind('\n') + 1;  // npos + 1 = 0 on the first line
+    return Fail(Code::SYNTAX, "", fmt::format("not TOML 1.0 at line {} column {}", Line(), position_ - line_start + 1));
+  }
   std::ptrdiff_t Line() const { return std::ranges::count(document_.substr(0, position_), '\n') + 1; }
 
   // toml++ 3.3 looks such characters up in a table of blanks that is undefined for U+00A1 … U+0499.
@@ -139,9 +151,11 @@ class Preparer {
   }
 
   // The document itself is the first level.
-  Status Open() {
+  Status Open(char bracket) {
     dots_ = 0;
-    if (++open_ >= depth_) return TooDeep();
+    value_ = false;
+    open_ += bracket;
+    if (open_.size() >= depth_) return TooDeep();
     ++position_;
     return {};
   }
@@ -179,14 +193,26 @@ class Preparer {
     const std::string_view token = rest().substr(0, size);
     dots_ += static_cast<std::size_t>(std::ranges::count(token, '.'));
     if (dots_ >= depth_) return TooDeep();
-    const std::size_t next = document_.find_first_not_of(" \t", position_ + size);
-    const bool is_key = header_ || (next != std::string_view::npos && document_[next] == '=');
-    if (const std::string_view stand_in = StandIn(token); !is_key && !stand_in.empty()) {
-      std::fill_n(text_.begin() + static_cast<std::ptrdiff_t>(position_), size, ' ');
-      text_.replace(position_, stand_in.size(), stand_in);
+    if (InValue()) {
+      // The parser looks for the end of a number without regard for quotes and blanks, and so might meet a Foreign() character in a
+      // string: nothing may follow.
+      const std::size_t next = document_.find_first_not_of(" \t", position_ + size);
+      const bool is_followed =
+          next != std::string_view::npos && std::string_view("\r\n,]}#").find(document_[next]) == std::string_view::npos;
+      if (is_followed) {
+        position_ = next;
+        return Misplaced();
+      }
+      Replace(size, StandIn(token));
     }
     position_ += size;
     return {};
+  }
+
+  void Replace(std::size_t size, std::string_view stand_in) {
+    if (stand_in.empty()) return;
+    std::fill_n(text_.begin() + static_cast<std::ptrdiff_t>(position_), size, ' ');
+    text_.replace(position_, stand_in.size(), stand_in);
   }
 
   std::string_view document_;
@@ -194,9 +220,10 @@ class Preparer {
   std::size_t depth_;
   std::uint64_t items_left_;
   std::size_t position_ = 0;
-  std::size_t open_ = 0;  // brackets and braces
+  std::string open_;      // brackets and braces
   std::size_t dots_ = 0;  // of the dotted key being read
   bool header_ = false;   // inside [table] or [[array]]
+  bool value_ = false;    // after a key's '='
   bool line_start_ = true;
 };
 

@@ -31,6 +31,8 @@ TEST_CASE("toml: numbers as keys, in strings and in comments are left alone", "[
   CHECK(Tree("18446744073709551616 = 1") == R"({"18446744073709551616":1})");
   CHECK(Tree("[18446744073709551616]\na = 1") == R"({"18446744073709551616":{"a":1}})");
   CHECK(Tree("a = {18446744073709551616 = 1}") == R"({"a":{"18446744073709551616":1}})");
+  CHECK(Tree("1.\"2\".3 = {4.'5' = [{6 = 7}, {8 = {9 = 1e400}}], b = 1e400}\n") ==
+        R"({"1":{"2":{"3":{"4":{"5":[{"6":7},{"8":{"9":1e400}}]},"b":1e400}}}})");
   CHECK(Tree("2026-02-30 = 1") == R"({"2026-02-30":1})");
   CHECK(Tree("a = \"\"\"\n1e400 = [\"\"\"\"\"\nb = '''x''' # 1e400 [[[[[[[[[[\nc = '1e400'") ==
         R"({"a":"1e400 = [\"\"","b":"x","c":"1e400"})");
@@ -43,8 +45,36 @@ TEST_CASE("toml: dates and times are strings as written", "[manifest]") {
 }
 
 TEST_CASE("toml: what is no TOML is a syntax error with line and column", "[manifest]") {
-  for (const std::string text : {"a", "a =", "= 1", "a = 1 2", "[a", "a = [1", "a = {b = 1", "a = \"x", "a = '''x", "a = 01", "a = 1__0",
-                                 "a = \"\\q\"", "a = tru", "[]", "a..b = 1", "a = \"\x01\"", "a = 1 ]", "a = 0.7.1", "a = +0x1"}) {
+  for (const std::string text : {"a",
+                                 "a =",
+                                 "= 1",
+                                 "a = 1 2",
+                                 "[a",
+                                 "a = [1",
+                                 "a = {b = 1",
+                                 "a = \"x",
+                                 "a = '''x",
+                                 "a = 01",
+                                 "a = 1__0",
+                                 "a = \"\\q\"",
+                                 "a = tru",
+                                 "[]",
+                                 "a..b = 1",
+                                 "a = \"\x01\"",
+                                 "a = 1 ]",
+                                 "a = 0.7.1",
+                                 "a = +0x1",
+                                 "a = 1\"\"",
+                                 "a = 1.'x'",
+                                 "a = 1 ''",
+                                 "a = 2026-01-02 2",
+                                 "a = 2026-01-02 2,5'\xCD\x9A",
+                                 "a = 1=2",
+                                 "a = [1=2]",
+                                 "a = 1{",
+                                 "a = 1[",
+                                 "a = {b = 1 = 2}",
+                                 "a = true'"}) {
     CAPTURE(text);
     CHECK(Tree(text) == "E103 ");
   }
