@@ -68,7 +68,7 @@ struct Table {
   void (*softmax)(float* x, std::uint64_t n);                                         // in place, max subtracted
   // Rotate-half RoPE in Hugging Face order on one head: pairs (i, i + head_dim/2); cos and sin [head_dim / 2].
   void (*rope)(float* head, const float* cos, const float* sin, std::uint64_t head_dim);
-  void (*exp)(const float* x, float* out, std::uint64_t n);  // within 1 ulp; out may be x
+  void (*exp)(const float* x, float* out, std::uint64_t n);  // within 1.03 ulp; out may be x
 };
 
 // Tables this CPU can run, best first; the last is always "scalar".
