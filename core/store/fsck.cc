@@ -186,6 +186,11 @@ class Checker {
       if (!ended.contains(tx))
         AddCorrupt(store_.audit.path, fmt::format("transaction {} was interrupted; `veneer fsck --repair` ends it", tx));
     if (current == nullptr) return;
+    const bool aborted = std::ranges::any_of(
+        *records, [&](const AuditRecord& record) { return record.type() == "abort" && record.Get("tx") == current->tx; });
+    if (aborted)
+      Add({Code::AUDIT_CHAIN, store_.audit.path,
+           fmt::format("generation {} is active, and the log says it was given up", current->generation)});
     if (!begun.contains(current->tx))
       Add({Code::AUDIT_CHAIN, store_.audit.path, fmt::format("generation {} is active and not in the log", current->generation)});
     if (generation > current->generation)

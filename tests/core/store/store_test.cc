@@ -73,6 +73,32 @@ TEST_CASE("store: a bad file under the right name goes to quarantine when the go
   CHECK(Text(store.Fsck()) == "");
 }
 
+TEST_CASE("store: blobs are durable before the name that needs them, those that were there already too") {
+  StoreFixture store;
+  SimSys sys(store.posix);
+  Store handle = Must(store.TryOpen(sys));
+  for (const std::string& bytes : {std::string("new"), kStyleBytes}) {
+    const StagedBlob blob = Must(handle.StageBytes(bytes));
+    sys.Reset();
+    Must(handle.Import({&blob, 1}, Adapter("x", "{}")));
+    const auto synced = std::ranges::find(sys.trace(), "fsync blobs/sha256");
+    CHECK(synced < std::ranges::find(sys.trace(), "rename veneer/refs/adapter/x"));
+    CHECK(synced != sys.trace().end());
+  }
+}
+
+TEST_CASE("store: a reader makes the pointer durable before it adopts it, so that no power cut takes back what it serves") {
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  SimSys sys(store.posix);
+  Store handle = Must(store.TryOpen(sys));
+  sys.Reset();
+  Must(handle.OpenActive());
+  const auto& trace = sys.trace();
+  CHECK(std::ranges::find(trace, "fsync veneer/state") < std::ranges::find(trace, "open veneer/state/CURRENT"));
+  CHECK(std::ranges::find(trace, "fsync veneer/state") != trace.end());
+}
+
 TEST_CASE("store: where O_TMPFILE is missing, named temporary files do the same and leave nothing") {
   StoreFixture store;
   SimSys sys(store.posix);
