@@ -1,4 +1,7 @@
+// Cards: what a plugin says about itself, beside its library, readable without running it.
 #include <fmt/format.h>
+
+#include <span>
 
 #include "core/plugin/catalog.h"
 
@@ -6,6 +9,32 @@ namespace veneer {
 namespace {
 
 constexpr JsonLimits kCardLimits{.bytes = 1 << 20, .depth = 12, .items = 20'000};
+constexpr std::size_t kLineWidth = 140;
+
+// Indented JSON; what fits on one line stays on one.
+void Print(const Json& json, std::size_t indent, std::string& out) {
+  const std::string flat = json.Dump();
+  const bool is_list = json.is_array();
+  if (flat.size() + indent <= kLineWidth || (!is_list && !json.is_object())) {
+    out += flat;
+    return;
+  }
+  const std::string margin(indent + 2, ' ');
+  out += is_list ? '[' : '{';
+  const std::size_t n = is_list ? json.elements.size() : json.members.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    out += (i == 0 ? "\n" : ",\n") + margin;
+    if (!is_list) out += JsonQuote(json.members[i].first) + ": ";
+    Print(is_list ? json.elements[i] : json.members[i].second, indent + 2, out);
+  }
+  out += "\n" + std::string(indent, ' ') + (is_list ? ']' : '}');
+}
+
+std::string TextList(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += fmt::format("{}{}", out.empty() ? "" : ",", JsonQuote(text));
+  return "[" + out + "]";
+}
 
 Result<std::uint32_t> U32(const Json& object, std::string_view name) {
   VENEER_ASSIGN(const Json* value, object.Get(name));
@@ -19,30 +48,55 @@ Result<std::string> String(const Json& object, std::string_view name) {
   return value->String();
 }
 
+Result<std::span<const Json>> List(const Json& object, std::string_view name) {
+  VENEER_ASSIGN(const Json* value, object.Get(name));
+  if (!value->is_array()) return Fail(Code::FIELD_TYPE, value->at, "must be a list");
+  return std::span<const Json>(value->elements);
+}
+
+Result<std::vector<std::string>> Strings(const Json& object, std::string_view name) {
+  VENEER_ASSIGN(const std::span<const Json> list, List(object, name));
+  std::vector<std::string> texts;
+  for (const Json& element : list) {
+    VENEER_ASSIGN(texts.emplace_back(), element.String());
+  }
+  return texts;
+}
+
 // A plain file name: a card never points outside its own directory.
 bool IsPlainName(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+Status ReadLibrary(const Json& library, PluginCard& card) {
+  VENEER_ASSIGN(card.library_file, String(library, "file"));
+  if (!IsPlainName(card.library_file))
+    return Fail(Code::PLUGIN_REFUSED, "/library/file", fmt::format("'{}' is no plain file name", card.library_file));
+  VENEER_ASSIGN(const std::string hex, String(library, "sha256"));
+  VENEER_ASSIGN(card.library_sha256, ParseDigest("sha256:" + hex, "/library/sha256"));
+  VENEER_ASSIGN(const Json* size, library.Get("size"));
+  VENEER_ASSIGN(card.library_size, size->U64());
+  VENEER_ASSIGN(card.platform, String(library, "platform"));
+  return {};
 }
 
 }  // namespace
 
 std::string CardToJson(const PluginCard& card) {
-  std::string kinds, cpu;
-  for (const KindDecl& kind : card.kinds) kinds += fmt::format("{}\n    {}", kinds.empty() ? "" : ",", KindToJson(kind));
-  for (const std::string& feature : card.requires_cpu) cpu += fmt::format("{}{}", cpu.empty() ? "" : ", ", JsonQuote(feature));
-  return fmt::format(R"({{
-  "card": 1,
-  "name": {},
-  "version": {},
-  "abi": {{"major": {}, "built": {}, "min": {}}},
-  "library": {{"file": {}, "sha256": "{}", "size": {}}},
-  "requires": {{"cpu": [{}]}},
-  "kinds": [{}
-  ]
-}}
-)",
-                     JsonQuote(card.name), JsonQuote(card.version), card.abi_major, card.abi_minor_built, card.abi_minor_min,
-                     JsonQuote(card.library_file), card.library_sha256.Hex(), card.library_size, cpu, kinds);
+  std::string kinds;
+  for (const KindDecl& kind : card.kinds) kinds += (kinds.empty() ? "" : ",") + KindToJson(kind);
+  const std::string flat =
+      fmt::format(R"({{"card":1,"name":{},"version":{},"abi":{{"major":{},"built":{},"min":{}}},)"
+                  R"("library":{{"file":{},"sha256":"{}","size":{},"platform":{}}},"requires":{{"cpu":{},"libraries":{}}},"kinds":[{}]}})",
+                  JsonQuote(card.name), JsonQuote(card.version), card.abi_major, card.abi_minor_built, card.abi_minor_min,
+                  JsonQuote(card.library_file), card.library_sha256.Hex(), card.library_size, JsonQuote(card.platform),
+                  TextList(card.requires_cpu), TextList(card.requires_libraries), kinds);
+  const auto json = ParseJson(flat, kCardLimits);
+  if (!json) return flat + "\n";  // above the limits of a card: the reader says which
+  std::string out;
+  Print(*json, 0, out);
+  return out + "\n";
 }
 
 Result<PluginCard> CardFromJson(std::string_view text) {
@@ -57,23 +111,17 @@ Result<PluginCard> CardFromJson(std::string_view text) {
   VENEER_ASSIGN(card.abi_minor_built, U32(*abi, "built"));
   VENEER_ASSIGN(card.abi_minor_min, U32(*abi, "min"));
   VENEER_ASSIGN(const Json* library, json.Get("library"));
-  VENEER_ASSIGN(card.library_file, String(*library, "file"));
-  if (!IsPlainName(card.library_file))
-    return Fail(Code::PLUGIN_REFUSED, "/library/file", fmt::format("'{}' is no plain file name", card.library_file));
-  VENEER_ASSIGN(const std::string hex, String(*library, "sha256"));
-  VENEER_ASSIGN(card.library_sha256, ParseDigest("sha256:" + hex, "/library/sha256"));
-  VENEER_ASSIGN(const Json* size, library->Get("size"));
-  VENEER_ASSIGN(card.library_size, size->U64());
+  VENEER_TRY(ReadLibrary(*library, card));
   VENEER_ASSIGN(const Json* needs, json.Get("requires"));
-  VENEER_ASSIGN(const Json* cpu, needs->Get("cpu"));
-  for (const Json& feature : cpu->elements) {
-    VENEER_ASSIGN(card.requires_cpu.emplace_back(), feature.String());
-  }
-  VENEER_ASSIGN(const Json* kinds, json.Get("kinds"));
-  for (const Json& element : kinds->elements) {
+  VENEER_ASSIGN(card.requires_cpu, Strings(*needs, "cpu"));
+  VENEER_ASSIGN(card.requires_libraries, Strings(*needs, "libraries"));
+  VENEER_ASSIGN(const std::span<const Json> kinds, List(json, "kinds"));
+  for (const Json& element : kinds) {
     VENEER_ASSIGN(card.kinds.emplace_back(), KindFromJson(element));
   }
   if (card.name.empty() || card.kinds.empty()) return Fail(Code::FIELD_MISSING, "/kinds", "a card needs a name and at least one kind");
+  if (json.members.size() != 7 || library->members.size() != 4 || needs->members.size() != 2 || abi->members.size() != 3)
+    return Fail(Code::FIELD_UNKNOWN, json.at, "has a member that card 1 does not know; write the card anew with veneer-card");
   return card;
 }
 

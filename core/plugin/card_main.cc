@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "core/plugin/catalog.h"
@@ -9,22 +10,18 @@
 
 namespace {
 
-veneer::Result<std::string> CardOf(const std::filesystem::path& library) {
+veneer::Result<std::string> CardOfLibrary(const std::filesystem::path& library) {
   using namespace veneer;
-  VENEER_ASSIGN(const LoadedModule module, LoadModule(library, std::nullopt));
-  PluginCard card;
-  card.name = module.entry->name;
-  card.version = module.entry->version;
-  card.abi_major = module.entry->abi_major;
-  card.abi_minor_built = module.entry->abi_minor_built;
-  card.abi_minor_min = module.entry->abi_minor_min;
+  VENEER_ASSIGN(const UniqueFd fd, OpenRegular(library));
+  VENEER_ASSIGN(const LoadedModule module, LoadModule(fd, library.string(), std::nullopt));
+  VENEER_ASSIGN(PluginCard card, CardOf(*module.entry, library.string()));
   card.library_file = library.filename().string();
   card.library_sha256 = module.sha256;
   card.library_size = module.size;
-  for (std::uint32_t i = 0; i < module.entry->n_kinds; ++i) {
-    VENEER_ASSIGN(card.kinds.emplace_back(), DeclareKind(*module.entry->kinds[i]));
-  }
-  return CardToJson(card);
+  card.requires_libraries = module.libraries;
+  std::string text = CardToJson(card);
+  VENEER_TRY(CardFromJson(text));  // what is written can be read
+  return text;
 }
 
 }  // namespace
@@ -34,7 +31,7 @@ int main(int argc, char** argv) {
     std::fputs("usage: veneer-card PLUGIN.so CARD.json\n", stderr);
     return 2;
   }
-  const auto card = CardOf(argv[1]);
+  const auto card = CardOfLibrary(argv[1]);
   if (!card) {
     std::fputs(fmt::format("veneer-card: {}\n", card.error().Text()).c_str(), stderr);
     return 1;

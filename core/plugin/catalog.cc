@@ -1,16 +1,17 @@
 #include "core/plugin/catalog.h"
 
 #include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <map>
+#include <cerrno>
+#include <system_error>
+#include <utility>
 
+#include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/plugin/module.h"
+#include "core/plugin/path_trust.h"
 
 namespace veneer {
 namespace {
@@ -20,45 +21,37 @@ namespace fs = std::filesystem;
 constexpr std::string_view kCardSuffix = ".veneer.json";
 constexpr std::uint64_t kMaxCardBytes = 1 << 20;
 
-// Nobody but root and the user may be able to exchange what is loaded. A sticky directory of root (like /tmp) is accepted; a group
-// may write to a directory only when it is the owner's own.
-Status CheckOwner(const fs::path& path, bool is_directory) {
-  struct stat info{};
-  if (lstat(path.c_str(), &info) != 0) return Fail(IoError(errno, path.string(), "look at"));
-  const auto refuse = [&](std::string_view why) {
-    return Fail(Code::PLUGIN_REFUSED, path.string(), fmt::format("{}; change owner or mode so that nobody else can exchange plugins", why));
-  };
-  if (S_ISLNK(info.st_mode)) return refuse("is a symbolic link");
-  if (info.st_uid != 0 && info.st_uid != geteuid()) return refuse("belongs to another user");
-  if (is_directory && info.st_uid == 0 && (info.st_mode & S_ISVTX) != 0) return {};
-  if ((info.st_mode & S_IWOTH) != 0) return refuse("can be written by everybody");
-  if ((info.st_mode & S_IWGRP) != 0) {
-    const passwd* owner = getpwuid(info.st_uid);
-    const bool is_own_group = owner != nullptr && owner->pw_gid == info.st_gid;
-    if (!is_directory || !is_own_group) return refuse("can be written by a group");
-  }
-  return {};
+fs::path CardPathOf(const fs::path& library) { return fs::path(library).replace_extension().string() + std::string(kCardSuffix); }
+
+bool HasCpuFeature(std::string_view name) {
+#if defined(__x86_64__)
+  if (name == "avx2") return __builtin_cpu_supports("avx2") != 0;
+  if (name == "fma") return __builtin_cpu_supports("fma") != 0;
+  if (name == "f16c") return __builtin_cpu_supports("f16c") != 0;
+  if (name == "avx512f") return __builtin_cpu_supports("avx512f") != 0;
+#endif
+  return false;
 }
 
-// The file and every directory above it.
-Status CheckOwners(const fs::path& file) {
-  VENEER_TRY(CheckOwner(file, false));
-  for (fs::path directory = file.parent_path(); directory != directory.parent_path(); directory = directory.parent_path())
-    VENEER_TRY(CheckOwner(directory, true));
-  return {};
-}
-
+// Everything about a card and the library it names that can be known without running the library.
 Status CheckCard(const PluginCard& card, const fs::path& library) {
+  const auto refuse = [&card](std::string why) { return Fail(Code::PLUGIN_REFUSED, card.name, std::move(why)); };
   if (card.abi_major != VNR_ABI_MAJOR || card.abi_minor_min > VNR_ABI_MINOR)
-    return Fail(Code::PLUGIN_REFUSED, card.name,
-                fmt::format("needs ABI {}.{}, this program has {}.{}", card.abi_major, card.abi_minor_min, VNR_ABI_MAJOR, VNR_ABI_MINOR));
+    return refuse(fmt::format("needs ABI {}.{}, this program has {}.{}; build it for that ABI or use a newer program", card.abi_major,
+                              card.abi_minor_min, VNR_ABI_MAJOR, VNR_ABI_MINOR));
+  if (card.platform != Platform()) return refuse(fmt::format("is built for {}, this is {}; build it here", card.platform, Platform()));
+  for (const std::string& feature : card.requires_cpu)
+    if (!HasCpuFeature(feature)) return refuse(fmt::format("needs a processor with {}; build it for this machine", feature));
+  auto fd = OpenTrusted(library);
+  if (!fd && fd.error().code == Code::BLOB_MISSING)
+    return refuse(fmt::format("its library {} is missing; install it again", library.string()));
+  if (!fd) return Fail(std::move(fd).error());
   struct stat info{};
-  if (lstat(library.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-    return Fail(Code::PLUGIN_REFUSED, card.name, fmt::format("its library {} is missing", library.string()));
+  if (fstat(fd->get(), &info) != 0) return Fail(IoError(errno, library.string(), "look at"));
   if (static_cast<std::uint64_t>(info.st_size) != card.library_size)
-    return Fail(Code::PLUGIN_REFUSED, card.name,
-                fmt::format("its library has {} bytes, the card says {}; write the card anew", info.st_size, card.library_size));
-  return CheckOwners(library);
+    return refuse(
+        fmt::format("its library has {} bytes, the card says {}; write the card anew with veneer-card", info.st_size, card.library_size));
+  return {};
 }
 
 CatalogEntry ReadEntry(const fs::path& card_path) {
@@ -67,10 +60,14 @@ CatalogEntry ReadEntry(const fs::path& card_path) {
   entry.card.name = card_path.filename().string();
   entry.card.name.resize(entry.card.name.size() - kCardSuffix.size());
   const auto read = [&]() -> Status {
-    VENEER_TRY(CheckOwners(card_path));
-    VENEER_ASSIGN(const FileBytes bytes, FileBytes::Copy(card_path, kMaxCardBytes));
-    auto card = CardFromJson({reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size()});
-    if (!card) return Fail(std::move(card).error().Within(card_path.string()));
+    VENEER_ASSIGN(const UniqueFd fd, OpenTrusted(card_path));
+    VENEER_ASSIGN(const FileBytes bytes, FileBytes::CopyFd(fd, card_path.string(), kMaxCardBytes));
+    auto card = CardFromJson(AsText(bytes.bytes()));
+    if (!card) {
+      Error why = std::move(card).error().Within(card_path.string());
+      why.detail += "; write the card anew with veneer-card";
+      return Fail(Error{Code::PLUGIN_REFUSED, std::move(why.at), std::move(why.detail)});
+    }
     entry.card = *std::move(card);
     return CheckCard(entry.card, entry.directory / entry.card.library_file);
   };
@@ -83,7 +80,7 @@ std::vector<CatalogEntry> ScanDirectory(const fs::path& directory) {
   std::error_code ignored;
   for (const auto& file : fs::directory_iterator(directory, ignored)) {
     const std::string name = file.path().filename().string();
-    if (name.ends_with(kCardSuffix)) cards.push_back(file.path());
+    if (name.size() > kCardSuffix.size() && name.ends_with(kCardSuffix)) cards.push_back(file.path());
     if (name.ends_with(".so")) libraries.push_back(file.path());
   }
   std::ranges::sort(cards);
@@ -93,13 +90,14 @@ std::vector<CatalogEntry> ScanDirectory(const fs::path& directory) {
   for (const fs::path& library : libraries) {
     const std::string file = library.filename().string();
     if (std::ranges::any_of(entries, [&](const CatalogEntry& entry) { return entry.card.library_file == file; })) continue;
-    const fs::path card = fs::path(library).replace_extension().string() + std::string(kCardSuffix);
-    if (fs::exists(card)) continue;  // a damaged card has an entry of its own
+    if (fs::exists(CardPathOf(library), ignored)) continue;  // a damaged card has an entry of its own
     CatalogEntry entry;
     entry.card.name = library.stem().string();
     entry.card.library_file = file;
     entry.directory = directory;
-    entry.refusal = Error{Code::PLUGIN_REFUSED, library.string(), "has no card beside it; write one with veneer-card"};
+    entry.refusal = Error{Code::PLUGIN_REFUSED, library.string(),
+                          fmt::format("has no card beside it, so it is not looked at; write one: veneer-card {} {}", library.string(),
+                                      CardPathOf(library).string())};
     entries.push_back(std::move(entry));
   }
   return entries;
@@ -110,59 +108,85 @@ bool Satisfies(const CatalogEntry& entry, const PluginDemand& demand) {
          (!demand.sha256 || entry.card.library_sha256 == *demand.sha256);
 }
 
-bool Offers(const CatalogEntry& entry, std::string_view kind) { return std::ranges::find(entry.card.kinds, kind, &KindDecl::id) != entry.card.kinds.end(); }
+bool Offers(const CatalogEntry& entry, std::string_view kind) {
+  return std::ranges::find(entry.card.kinds, kind, &KindDecl::id) != entry.card.kinds.end();
+}
+
+std::string TextOf(const CatalogEntry& entry) {
+  const bool is_static = entry.directory.empty();
+  return fmt::format("{} {} ({})", entry.card.name, entry.card.version,
+                     is_static
+                         ? "built in"
+                         : fmt::format("{}, {}", (entry.directory / entry.card.library_file).string(), entry.card.library_sha256.Text()));
+}
+
+// The same bytes under the same name say nothing new.
+bool IsRepeated(const std::vector<CatalogEntry>& entries, const CatalogEntry& entry) {
+  return std::ranges::any_of(entries, [&entry](const CatalogEntry& other) {
+    return !other.refusal && !entry.refusal && other.card.name == entry.card.name && other.card.library_sha256 == entry.card.library_sha256;
+  });
+}
 
 }  // namespace
+
+std::vector<const vnr_entry*> LinkedEntries() {
+#if defined(VENEER_STATIC)
+  return {vnr_static_entries, vnr_static_entries + vnr_static_entry_count};
+#else
+  return {};
+#endif
+}
 
 Result<Catalog> Catalog::Scan(const CatalogOptions& options) {
   Catalog catalog;
   for (const auto& [name, library] : options.overrides) {
     std::error_code ignored;
-    const fs::path path = fs::absolute(library, ignored);
-    CatalogEntry entry = ReadEntry(fs::path(path).replace_extension().string() + std::string(kCardSuffix));
-    if (!entry.refusal && entry.card.name != name)
-      return Fail(Code::PLUGIN_REFUSED, "--plugin " + name, fmt::format("the library is named {}", entry.card.name));
-    if (entry.refusal) return Fail(*entry.refusal);
+    CatalogEntry entry = ReadEntry(CardPathOf(fs::absolute(library, ignored)));
+    if (entry.refusal) return Fail(*entry.refusal);  // the user asked for this one
+    if (entry.card.name != name)
+      return Fail(Code::PLUGIN_REFUSED, "--plugin " + name, fmt::format("the card of this library names it {}", entry.card.name));
     catalog.entries_.push_back(std::move(entry));
   }
-  for (const fs::path& directory : options.directories) {
-    for (CatalogEntry& entry : ScanDirectory(directory)) {
-      // The first directory that has a plugin of a name wins; the same bytes again say nothing new.
-      const auto same = std::ranges::find_if(catalog.entries_, [&](const CatalogEntry& other) {
-        return other.card.name == entry.card.name && (other.card.library_sha256 == entry.card.library_sha256 ||
-                                                      std::ranges::any_of(options.overrides, [&](const auto& o) { return o.first == entry.card.name; }));
-      });
-      if (same == catalog.entries_.end()) catalog.entries_.push_back(std::move(entry));
-    }
+  const auto is_overridden = [&options](const CatalogEntry& entry) {
+    return std::ranges::any_of(options.overrides, [&entry](const auto& other) { return other.first == entry.card.name; });
+  };
+  for (const vnr_entry* linked : options.static_entries) {
+    CatalogEntry entry;
+    VENEER_ASSIGN(entry.card, CardOf(*linked, "built-in plugin"));
+    if (is_overridden(entry)) continue;
+    catalog.entries_.push_back(std::move(entry));
+    catalog.static_entries_.push_back(linked);
   }
+  for (const fs::path& directory : options.directories)
+    for (CatalogEntry& entry : ScanDirectory(directory))
+      if (!is_overridden(entry) && !IsRepeated(catalog.entries_, entry)) catalog.entries_.push_back(std::move(entry));
   return catalog;
 }
 
 Result<const CatalogEntry*> Catalog::FindKind(std::string_view kind, const PluginDemand& demand) const {
   const CatalogEntry* found = nullptr;
-  const CatalogEntry* refused = nullptr;
+  const CatalogEntry* passed_over = nullptr;
   std::string offered;
   for (const CatalogEntry& entry : entries_) {
     if (!entry.refusal)
       for (const KindDecl& declared : entry.card.kinds) offered += fmt::format("{}{}", offered.empty() ? "" : ", ", declared.id);
     if (!Offers(entry, kind)) continue;
     if (entry.refusal || !Satisfies(entry, demand)) {
-      refused = &entry;
+      if (passed_over == nullptr || entry.refusal) passed_over = &entry;
       continue;
     }
     if (found != nullptr)
       return Fail(Code::PLUGIN_REFUSED, std::string(kind),
-                  fmt::format("is offered by {} {} ({}) and by {} {} ({}); name one in the manifest's plugin field", found->card.name,
-                              found->card.version, found->card.library_sha256.Text(), entry.card.name, entry.card.version,
-                              entry.card.library_sha256.Text()));
+                  fmt::format("is offered by {} and by {}; name one in the manifest's plugin field, or remove the other", TextOf(*found),
+                              TextOf(entry)));
     found = &entry;
   }
   if (found != nullptr) return found;
-  if (refused != nullptr && refused->refusal) return Fail(*refused->refusal);
-  if (refused != nullptr)
-    return Fail(Code::PLUGIN_REFUSED, std::string(kind),
-                fmt::format("{} {} ({}) is not what the manifest's plugin field demands", refused->card.name, refused->card.version,
-                            refused->card.library_sha256.Text()));
+  if (passed_over != nullptr && passed_over->refusal) return Fail(*passed_over->refusal);
+  if (passed_over != nullptr)
+    return Fail(
+        Code::PLUGIN_REFUSED, std::string(kind),
+        fmt::format("{} is not what the manifest's plugin field demands; install that one or correct the field", TextOf(*passed_over)));
   return Fail(Code::KIND_UNKNOWN, std::string(kind),
               fmt::format("no installed plugin offers this kind; there are: {}", offered.empty() ? "none" : offered));
 }
@@ -179,21 +203,37 @@ std::vector<const KindDecl*> Catalog::Importers() const {
 
 Result<const vnr_kind*> Catalog::Load(const CatalogEntry& entry, std::string_view kind) const {
   if (entry.refusal) return Fail(*entry.refusal);
-  VENEER_ASSIGN(const LoadedModule module, LoadModule(entry.directory / entry.card.library_file, entry.card.library_sha256));
-  const auto differs = [&](std::string_view what) {
-    return Fail(Code::PLUGIN_REFUSED, entry.card.name, fmt::format("{} in its library is not what its card says; write the card anew", what));
-  };
-  if (entry.card.name != module.entry->name) return differs("the name");
-  if (entry.card.version != module.entry->version) return differs("the version");
-  if (entry.card.kinds.size() != module.entry->n_kinds) return differs("the number of kinds");
-  const vnr_kind* found = nullptr;
-  for (std::uint32_t i = 0; i < module.entry->n_kinds; ++i) {
-    VENEER_ASSIGN(const KindDecl declared, DeclareKind(*module.entry->kinds[i]));
-    if (declared != entry.card.kinds[i]) return differs(fmt::format("kind {}", declared.id));
-    if (declared.id == kind) found = module.entry->kinds[i];
+  const vnr_entry* loaded = nullptr;
+  PluginCard now;
+  if (entry.directory.empty()) {
+    const auto named = [&entry](const vnr_entry* linked) { return entry.card.name == linked->name; };
+    const auto linked = std::ranges::find_if(static_entries_, named);
+    if (linked == static_entries_.end()) return Fail(Code::INTERNAL, entry.card.name, "is not linked into this program");
+    loaded = *linked;
+    VENEER_ASSIGN(now, CardOf(*loaded, entry.card.name));
+  } else {
+    const fs::path path = entry.directory / entry.card.library_file;
+    VENEER_ASSIGN(const UniqueFd fd, OpenTrusted(path));
+    VENEER_ASSIGN(const LoadedModule module, LoadModule(fd, path.string(), entry.card.library_sha256));
+    loaded = module.entry;
+    VENEER_ASSIGN(now, CardOf(*loaded, path.string()));
   }
-  if (found == nullptr) return Fail(Code::KIND_UNKNOWN, std::string(kind), fmt::format("{} does not offer it", entry.card.name));
-  return found;
+  // Entry and card, field by field.
+  const auto differs = [&entry](std::string_view what) {
+    return Fail(Code::PLUGIN_REFUSED, entry.card.name,
+                fmt::format("{} in its library is not what its card says; write the card anew with veneer-card", what));
+  };
+  if (entry.card.name != now.name) return differs("the name");
+  if (entry.card.version != now.version) return differs("the version");
+  if (entry.card.abi_major != now.abi_major || entry.card.abi_minor_built != now.abi_minor_built ||
+      entry.card.abi_minor_min != now.abi_minor_min)
+    return differs("the ABI version");
+  if (entry.card.kinds.size() != now.kinds.size()) return differs("the number of kinds");
+  for (std::size_t i = 0; i < now.kinds.size(); ++i)
+    if (entry.card.kinds[i] != now.kinds[i]) return differs(fmt::format("kind {}", now.kinds[i].id));
+  for (std::size_t i = 0; i < now.kinds.size(); ++i)
+    if (now.kinds[i].id == kind) return loaded->kinds[i];
+  return Fail(Code::KIND_UNKNOWN, std::string(kind), fmt::format("{} does not offer it", entry.card.name));
 }
 
 std::vector<fs::path> DefaultPluginDirectories() {

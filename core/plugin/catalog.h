@@ -23,26 +23,34 @@ struct PluginCard {
   std::string library_file;  // plain file name beside the card
   Digest library_sha256;
   std::uint64_t library_size = 0;
-  std::vector<std::string> requires_cpu;
+  std::string platform;                         // "linux-x86_64"
+  std::vector<std::string> requires_cpu;        // "avx2": refused on a machine without it, before the library is mapped
+  std::vector<std::string> requires_libraries;  // what it asks the loader for; for people
   std::vector<KindDecl> kinds;
 };
+// Deterministic, indented.
 std::string CardToJson(const PluginCard& card);
 Result<PluginCard> CardFromJson(std::string_view text);
 
 struct CatalogEntry {
   PluginCard card;
-  std::filesystem::path directory;   // where card and library lie; empty for a statically linked plugin
-  std::optional<Error> refusal;      // why it would not load; nothing when it would
+  std::filesystem::path directory;  // where card and library lie; empty for a statically linked plugin
+  std::optional<Error> refusal;     // why it would not load; nothing when it would
 };
+
+// The statically linked plugins of a program that was built with VENEER_STATIC; none otherwise.
+std::vector<const vnr_entry*> LinkedEntries();
 
 struct CatalogOptions {
   std::vector<std::filesystem::path> directories;  // searched in order, not recursively
-  std::vector<std::pair<std::string, std::filesystem::path>> overrides;  // --plugin NAME=PATH of a library, its card beside it
+  // --plugin NAME=PATH of a library, its card beside it: takes the place of every other plugin of that name.
+  std::vector<std::pair<std::string, std::filesystem::path>> overrides;
+  std::vector<const vnr_entry*> static_entries = LinkedEntries();
 };
 
 // What a manifest may demand of the plugin that serves a kind.
 struct PluginDemand {
-  std::string name, version;         // empty: any
+  std::string name, version;  // empty: any
   std::optional<Digest> sha256;
 };
 
@@ -61,6 +69,7 @@ class Catalog {
 
  private:
   std::vector<CatalogEntry> entries_;
+  std::vector<const vnr_entry*> static_entries_;
 };
 
 // The directories a program searches: ../lib/veneer/overlays/abi1 relative to the real path of the running executable, then the

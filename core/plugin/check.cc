@@ -70,6 +70,19 @@ bool IsFinite(const TensorView& tensor) {
   }
 }
 
+// Type accepted, size in bytes as the shape says, values finite.
+Status CheckTypeAndBytes(const KindDecl& kind, const RoleDecl& role, const TensorView& tensor, const std::string& place) {
+  if (tensor.dtype >= 32 || (role.dtype_mask & VNR_BIT(tensor.dtype)) == 0)
+    return Fail(Code::FORMAT_UNSUPPORTED, place, fmt::format("type {} is not accepted by kind {}", InfoOf(tensor.dtype).name, kind.id));
+  const auto elements = CheckedProduct(tensor.shape);
+  const DTypeInfo& type = InfoOf(tensor.dtype);
+  const auto bytes = elements ? CheckedMul(*elements / type.block_elements, type.block_bytes) : std::nullopt;
+  if (!bytes || *bytes != tensor.bytes.size())
+    return Fail(Code::TENSOR_BOUNDS, place, fmt::format("{} bytes do not make {}", tensor.bytes.size(), ShapeText(tensor.shape)));
+  if (!IsFinite(tensor)) return Fail(Code::NOT_FINITE, place, "holds an infinity or NaN; the adapter is damaged or its training diverged");
+  return {};
+}
+
 class Checker {
  public:
   Checker(const KindDecl& kind, const SiteFacts& site, std::string_view at) : kind_(kind), site_(site), at_(at) {}
@@ -82,17 +95,9 @@ class Checker {
     if (!is_shared && !ServesClass(*role, site_.shape_class))
       return Fail(Code::SHAPE_MISMATCH, place, "this tensor does not belong to a site of this class");
     const TensorView& tensor = given.tensor;
-    if (tensor.dtype >= 32 || (role->dtype_mask & VNR_BIT(tensor.dtype)) == 0)
-      return Fail(Code::FORMAT_UNSUPPORTED, place, fmt::format("type {} is not accepted by kind {}", InfoOf(tensor.dtype).name, kind_.id));
     if (tensor.shape.size() != role->dims.size()) return Mismatch(place, tensor, *role);
     for (std::size_t i = 0; i < tensor.shape.size(); ++i) VENEER_TRY(CheckDim(place, tensor, *role, i));
-    const auto elements = CheckedProduct(tensor.shape);
-    const DTypeInfo& type = InfoOf(tensor.dtype);
-    const auto bytes = elements ? CheckedMul(*elements / type.block_elements, type.block_bytes) : std::nullopt;
-    if (!bytes || *bytes != tensor.bytes.size())
-      return Fail(Code::TENSOR_BOUNDS, place, fmt::format("{} bytes do not make {}", tensor.bytes.size(), ShapeText(tensor.shape)));
-    if (!IsFinite(tensor)) return Fail(Code::NOT_FINITE, place, "holds an infinity or NaN; the adapter is damaged or its training diverged");
-    return {};
+    return CheckTypeAndBytes(kind_, *role, tensor, place);
   }
 
   Status CheckPresence(const OverlaySource& source, const OverlaySource& shared) {
@@ -161,6 +166,21 @@ Status CheckSource(const KindDecl& kind, const SiteFacts& site, const OverlaySou
   for (const RoleTensor& tensor : source.tensors) VENEER_TRY(checker.CheckTensor(tensor, false));
   VENEER_TRY(checker.CheckPresence(source, shared));
   return CheckParams(kind.config_schema, source.params, at);
+}
+
+Status CheckShared(const KindDecl& kind, const OverlaySource& shared, std::string_view at) {
+  for (const RoleTensor& given : shared.tensors) {
+    const std::string place = fmt::format("{}: {}", at, given.role);
+    const RoleDecl* role = kind.FindRole(given.role);
+    if (role == nullptr || (role->flags & VNR_ROLE_SHARED) == 0)
+      return Fail(Code::TENSOR_UNMATCHED, place, fmt::format("kind {} has no such shared tensor", kind.id));
+    if (std::ranges::count(shared.tensors, given.role, &RoleTensor::role) > 1) return Fail(Code::TENSOR_UNMATCHED, place, "is given twice");
+    VENEER_TRY(CheckTypeAndBytes(kind, *role, given.tensor, place));
+    if (given.tensor.shape.size() != role->dims.size())
+      return Fail(Code::SHAPE_MISMATCH, place,
+                  fmt::format("has shape {}, the kind wants {}", ShapeText(given.tensor.shape), DeclaredShape(*role)));
+  }
+  return {};
 }
 
 std::uint64_t SymbolValue(const KindDecl& kind, const OverlaySource& source, char symbol) {

@@ -3,189 +3,181 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "core/plugin/schema.h"
 
 namespace veneer {
 namespace {
 
-std::string Text(const char* text) { return text == nullptr ? "" : text; }
-std::optional<std::string> OptionalText(const char* text) { return text == nullptr ? std::optional<std::string>() : std::string(text); }
+// Minor version 0 of the ABI ends here; a smaller struct_size is a stale or foreign object.
+constexpr std::uint32_t kKindSize = offsetof(vnr_kind, get_extension) + sizeof(vnr_kind::get_extension);
+constexpr std::uint32_t kRoleSize = offsetof(vnr_role, name) + sizeof(vnr_role::name);
+constexpr std::uint32_t kMaxRoles = 64, kMaxRank = 4, kMaxImportItems = 256;
+constexpr std::uint32_t kSiteClasses = VNR_BIT(VNR_SITE_LINEAR) | VNR_BIT(VNR_SITE_EMBEDDING) | VNR_BIT(VNR_SITE_VECTOR);
+constexpr std::uint32_t kRoleTypes = VNR_BIT(VNR_BOOL + 1) - 1;  // block types never reach a plugin
+constexpr std::size_t kMaxText = 1 << 16;
 
-std::unexpected<Error> Broken(std::string_view kind, std::string detail) {
-  return Fail(Code::PLUGIN_FAULT, fmt::format("kind {}", kind), std::move(detail) + "; the plugin breaks the ABI, ask its author for a corrected one");
+std::unexpected<Error> Broken(std::string_view at, std::string detail) {
+  return Fail(Code::PLUGIN_FAULT, std::string(at), std::move(detail) + "; the plugin breaks the ABI's rules, ask its author");
 }
 
-Result<RoleDecl> DeclareRole(std::string_view kind, const vnr_role* role) {
-  if (role == nullptr || !VNR_HAS(role, vnr_role, name) || Text(role->name).empty()) return Broken(kind, "a role without a name");
-  if (role->rank > 4) return Broken(kind, fmt::format("role {} has rank {}, allowed 0..4", role->name, role->rank));
-  if (role->dtype_mask == 0) return Broken(kind, fmt::format("role {} accepts no type", role->name));
-  RoleDecl declared{role->name, role->flags, role->dtype_mask, {}};
-  declared.dims.assign(role->dims, role->dims + role->rank);
-  return declared;
+std::string Text(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+
+// The compact form of a JSON text, so that a card and an entry compare equal whatever the white space.
+Result<std::string> Normalised(const char* text, std::string_view at) {
+  if (text == nullptr) return std::string();
+  auto json = ParseJson(text, {.bytes = kMaxText});
+  if (!json) return Broken(at, "not JSON: " + json.error().detail);
+  return json->Dump();
 }
 
-ImportDecl DeclareImport(const vnr_import& import) {
-  ImportDecl declared;
-  declared.peft_type = Text(import.peft_type);
-  declared.default_targets = Text(import.default_targets);
-  declared.rank_symbol = Text(import.rank_symbol);
-  if (const vnr_import_scale* scale = import.scale)
-    declared.scale = {Text(scale->param),       Text(scale->numerator_key),       Text(scale->numerator_pattern),
-                      Text(scale->denominator_key), Text(scale->denominator_pattern), Text(scale->sqrt_key),
-                      scale->numerator_default, scale->denominator_default};
-  for (std::uint32_t i = 0; i < import.n_rules; ++i) {
-    const vnr_import_rule& rule = *import.rules[i];
-    declared.rules.push_back({rule.action, Text(rule.key), OptionalText(rule.values), Text(rule.text)});
+Result<RoleDecl> ReadRole(const vnr_role* role, const std::string& at) {
+  if (role == nullptr || role->struct_size < kRoleSize) return Broken(at, "a role is NULL or its struct_size is too small");
+  if (role->rank > kMaxRank) return Broken(at, fmt::format("rank {}, allowed 0 to {}", role->rank, kMaxRank));
+  RoleDecl decl{Text(role->name), role->flags, role->dtype_mask, {}};
+  decl.dims.assign(role->dims, role->dims + role->rank);
+  return decl;
+}
+
+template <class T>
+bool IsWhole(const T* item) {
+  return item != nullptr && item->struct_size >= sizeof(T);
+}
+
+Result<ImportDecl> ReadImport(const vnr_import* import, const std::string& at) {
+  if (!IsWhole(import)) return Broken(at, "struct_size is too small");
+  if (std::max({import->n_rules, import->n_tensors, import->n_params}) > kMaxImportItems)
+    return Broken(at, fmt::format("more than {} rules, tensors or parameters", kMaxImportItems));
+  if ((import->n_rules > 0 && import->rules == nullptr) || (import->n_tensors > 0 && import->tensors == nullptr) ||
+      (import->n_params > 0 && import->params == nullptr))
+    return Broken(at, "a list is NULL");
+  ImportDecl decl;
+  decl.peft_type = Text(import->peft_type);
+  VENEER_ASSIGN(decl.default_targets, Normalised(import->default_targets, at));
+  decl.rank_symbol = Text(import->rank_symbol);
+  if (const vnr_import_scale* scale = import->scale; scale != nullptr) {
+    if (!IsWhole(scale)) return Broken(at, "struct_size of the scale is too small");
+    decl.scale = ImportScale{Text(scale->param),           Text(scale->numerator_key),       Text(scale->numerator_pattern),
+                             Text(scale->denominator_key), Text(scale->denominator_pattern), Text(scale->sqrt_key),
+                             scale->numerator_default,     scale->denominator_default};
   }
-  for (std::uint32_t i = 0; i < import.n_tensors; ++i) {
-    const vnr_import_tensor& tensor = *import.tensors[i];
-    declared.tensors.push_back(
-        {tensor.flags, tensor.site_mask, Text(tensor.suffix), Text(tensor.role), Text(tensor.when_key), Text(tensor.when_default)});
+  for (std::uint32_t n = 0; n < import->n_rules; ++n) {
+    const vnr_import_rule* rule = import->rules[n];
+    if (!IsWhole(rule)) return Broken(at, fmt::format("rule {}: NULL or too small", n));
+    ImportRule& out = decl.rules.emplace_back(ImportRule{rule->action, Text(rule->key), std::nullopt, Text(rule->text)});
+    if (rule->values != nullptr) {
+      VENEER_ASSIGN(out.values, Normalised(rule->values, at));
+    }
   }
-  for (std::uint32_t i = 0; i < import.n_params; ++i) {
-    const vnr_import_param& param = *import.params[i];
-    declared.params.push_back({param.type, Text(param.param), Text(param.key), OptionalText(param.default_json)});
+  for (std::uint32_t n = 0; n < import->n_tensors; ++n) {
+    const vnr_import_tensor* tensor = import->tensors[n];
+    if (!IsWhole(tensor)) return Broken(at, fmt::format("tensor {}: NULL or too small", n));
+    ImportTensor& out = decl.tensors.emplace_back(
+        ImportTensor{tensor->flags, tensor->site_mask, Text(tensor->suffix), Text(tensor->role), Text(tensor->when_key), {}});
+    VENEER_ASSIGN(out.when_default, Normalised(tensor->when_default, at));
   }
-  return declared;
+  for (std::uint32_t n = 0; n < import->n_params; ++n) {
+    const vnr_import_param* param = import->params[n];
+    if (!IsWhole(param)) return Broken(at, fmt::format("parameter {}: NULL or too small", n));
+    ImportParam& out = decl.params.emplace_back(ImportParam{param->type, Text(param->param), Text(param->key), std::nullopt});
+    if (param->default_json != nullptr) {
+      VENEER_ASSIGN(out.default_json, Normalised(param->default_json, at));
+    }
+  }
+  return decl;
 }
 
-// ---- JSON. Numbers are decimal, masks are numbers: a card is read by programs; `plugin inspect` prints for people.
-
-std::string Quote(const std::string& text) { return JsonQuote(text); }
-std::string QuoteOr(const std::optional<std::string>& text) { return text ? JsonQuote(*text) : "null"; }
-
-template <class T, class Print>
-std::string List(const std::vector<T>& values, const Print& print) {
-  std::string out = "[";
-  for (const T& value : values) out += (out.size() > 1 ? "," : "") + print(value);
-  return out + "]";
+bool IsPlainText(std::string_view text, std::size_t limit) {
+  return text.size() <= limit && std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
 }
 
-std::string ImportToJson(const ImportDecl& import) {
-  std::string scale = "null";
+bool IsIdentifier(std::string_view text) {
+  const auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !text.empty() && text.size() <= 64 && is_word(text.front()) &&
+         std::ranges::all_of(text, [is_word](char c) { return is_word(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+bool IsDim(std::uint32_t dim) {
+  if (dim < VNR_DIM_SYMBOL) return dim > 0;
+  if (dim >= VNR_DIM_IN) return dim <= VNR_DIM_OUT_PLUS_1;
+  const std::uint32_t letter = dim & ~VNR_DIM_SYMBOL;
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
+}
+
+Status CheckRole(const RoleDecl& role, const std::string& at) {
+  if (role.name.empty() || !IsPlainText(role.name, 64)) return Broken(at, "a role needs a name of 1 to 64 printable characters");
+  if (role.dtype_mask == 0 || (role.dtype_mask & ~kRoleTypes) != 0)
+    return Broken(at, fmt::format("dtype_mask {:#x} names no type or a block type", role.dtype_mask));
+  if (role.dims.size() > kMaxRank) return Broken(at, fmt::format("rank {}, allowed 0 to {}", role.dims.size(), kMaxRank));
+  for (const std::uint32_t dim : role.dims)
+    if (!IsDim(dim)) return Broken(at, fmt::format("dimension {:#x} is neither a constant, IN, OUT nor a letter", dim));
+  return {};
+}
+
+// `text` is a JSON object architecture -> list of names, or empty.
+bool IsTargetTable(const std::string& text) {
+  if (text.empty()) return true;
+  const auto json = ParseJson(text);
+  return json && json->is_object() && std::ranges::all_of(json->members, [](const Json::Member& member) {
+           return member.second.is_array() && std::ranges::all_of(member.second.elements, &Json::is_string);
+         });
+}
+
+Status CheckImportTensor(const ImportTensor& tensor, const KindDecl& kind, const std::string& at) {
+  const RoleDecl* role = kind.FindRole(tensor.role);
+  if (tensor.suffix.empty() || role == nullptr) return Broken(at, fmt::format("suffix '{}' maps to no declared role", tensor.suffix));
+  const bool is_shared = (tensor.flags & VNR_IMPORT_SHARED) != 0;
+  if (is_shared != ((role->flags & VNR_ROLE_SHARED) != 0))
+    return Broken(at, fmt::format("role '{}': tensor and role disagree on SHARED", tensor.role));
+  const std::uint32_t when = tensor.flags & (VNR_IMPORT_WHEN_LISTED | VNR_IMPORT_WHEN_NOT_LISTED);
+  if (std::popcount(when) > 1 || (when != 0) == tensor.when_key.empty())
+    return Broken(at, "WHEN_* and when_key must be given together, once");
+  if (!IsTargetTable(tensor.when_default)) return Broken(at, "when_default must be an object of lists of names");
+  if ((tensor.site_mask & ~kSiteClasses) != 0) return Broken(at, fmt::format("site_mask {:#x}", tensor.site_mask));
+  return {};
+}
+
+Status CheckImport(const ImportDecl& import, const KindDecl& kind, const ParamSchema& schema, const std::string& at) {
+  if (import.peft_type.empty() || !IsPlainText(import.peft_type, 64)) return Broken(at, "peft_type must be printable");
+  if (!IsTargetTable(import.default_targets)) return Broken(at, "default_targets must be an object of lists of names");
+  if (!import.rank_symbol.empty()) {
+    const std::uint32_t dim = import.rank_symbol.size() == 1 ? VNR_DIM(import.rank_symbol[0]) : 0;
+    const auto has = [dim](const RoleDecl& role) { return std::ranges::find(role.dims, dim) != role.dims.end(); };
+    if (!IsDim(dim) || std::ranges::none_of(kind.roles, has))
+      return Broken(at, fmt::format("rank_symbol '{}' is in no role", import.rank_symbol));
+  }
   if (import.scale) {
-    const ImportScale& s = *import.scale;
-    scale = fmt::format(
-        R"({{"param":{},"numerator_key":{},"numerator_pattern":{},"denominator_key":{},"denominator_pattern":{},"sqrt_key":{},"numerator_default":{},"denominator_default":{}}})",
-        Quote(s.param), Quote(s.numerator_key), Quote(s.numerator_pattern), Quote(s.denominator_key), Quote(s.denominator_pattern),
-        Quote(s.sqrt_key), s.numerator_default, s.denominator_default);
+    const ImportScale& scale = *import.scale;
+    const ParamRule* rule = schema.Find(scale.param);
+    if (rule == nullptr || rule->type != VNR_PARAM_NUMBER) return Broken(at, fmt::format("'{}' is no number of the schema", scale.param));
+    if (scale.numerator_key.empty() || scale.denominator_key.empty() || !std::isfinite(scale.numerator_default) ||
+        !std::isfinite(scale.denominator_default) || scale.denominator_default == 0)
+      return Broken(at, "the scale needs keys and finite defaults, the denominator not 0");
   }
-  return fmt::format(
-      R"({{"peft_type":{},"default_targets":{},"rank_symbol":{},"scale":{},"rules":{},"tensors":{},"params":{}}})", Quote(import.peft_type),
-      Quote(import.default_targets), Quote(import.rank_symbol), scale,
-      List(import.rules,
-           [](const ImportRule& r) {
-             return fmt::format(R"({{"action":{},"key":{},"values":{},"text":{}}})", r.action, Quote(r.key), QuoteOr(r.values), Quote(r.text));
-           }),
-      List(import.tensors,
-           [](const ImportTensor& t) {
-             return fmt::format(R"({{"flags":{},"site_mask":{},"suffix":{},"role":{},"when_key":{},"when_default":{}}})", t.flags, t.site_mask,
-                                Quote(t.suffix), Quote(t.role), Quote(t.when_key), Quote(t.when_default));
-           }),
-      List(import.params, [](const ImportParam& p) {
-        return fmt::format(R"({{"type":{},"param":{},"key":{},"default":{}}})", p.type, Quote(p.param), Quote(p.key), QuoteOr(p.default_json));
-      }));
-}
-
-// Reads members of one object into fields; the first error stays.
-class Reader {
- public:
-  explicit Reader(const Json& object) : object_(&object) {}
-  Reader& Read(std::string_view name, std::string& out) {
-    return With(name, [&](const Json& value) -> Status {
-      VENEER_ASSIGN(out, value.String());
-      return {};
-    });
+  for (const ImportRule& rule : import.rules) {
+    if (rule.key.empty() || rule.action > VNR_CFG_BASE_CHANGED)
+      return Broken(at, fmt::format("rule for '{}': no key or action {}", rule.key, rule.action));
+    if (rule.action >= VNR_CFG_REFUSE && rule.text.empty())
+      return Broken(at, fmt::format("rule for '{}' refuses without a reason", rule.key));
+    if (!rule.values) continue;
+    const auto values = ParseJson(*rule.values);
+    if (!values || !values->is_array()) return Broken(at, fmt::format("rule for '{}': values must be a JSON list", rule.key));
   }
-  Reader& Read(std::string_view name, std::optional<std::string>& out) {
-    return With(name, [&](const Json& value) -> Status {
-      if (value.is_null()) return {};
-      VENEER_ASSIGN(out, value.String());
-      return {};
-    });
+  for (const ImportTensor& tensor : import.tensors) VENEER_TRY(CheckImportTensor(tensor, kind, at));
+  for (const ImportParam& param : import.params) {
+    const ParamRule* rule = schema.Find(param.param);
+    if (rule == nullptr || rule->type != param.type || param.key.empty())
+      return Broken(at, fmt::format("parameter '{}' is not in the schema with that type, or has no key", param.param));
+    if (!param.default_json) continue;
+    const auto json = ParseJson(*param.default_json);
+    if (!json || !schema.Typed(param.param, *json, at))
+      return Broken(at, fmt::format("the default of '{}' breaks the schema", param.param));
   }
-  Reader& Read(std::string_view name, std::uint32_t& out) {
-    return With(name, [&](const Json& value) -> Status {
-      VENEER_ASSIGN(const std::uint64_t number, value.U64());
-      if (number > UINT32_MAX) return Fail(Code::NUMBER_FORM, value.at, "does not fit 32 bits");
-      out = static_cast<std::uint32_t>(number);
-      return {};
-    });
-  }
-  Reader& Read(std::string_view name, double& out) {
-    return With(name, [&](const Json& value) -> Status {
-      VENEER_ASSIGN(out, value.Number());
-      return {};
-    });
-  }
-  // Each element of a list through `read`.
-  template <class T, class ReadOne>
-  Reader& ReadList(std::string_view name, std::vector<T>& out, const ReadOne& read) {
-    return With(name, [&](const Json& value) -> Status {
-      if (!value.is_array()) return Fail(Code::FIELD_TYPE, value.at, "write a list");
-      for (const Json& element : value.elements) {
-        VENEER_ASSIGN(out.emplace_back(), read(element));
-      }
-      return {};
-    });
-  }
-  Status status() { return std::move(status_); }
-
- private:
-  template <class Use>
-  Reader& With(std::string_view name, const Use& use) {
-    if (!status_) return *this;
-    auto value = object_->Get(name);
-    status_ = value ? use(**value) : Status(Fail(std::move(value).error()));
-    return *this;
-  }
-  const Json* object_;
-  Status status_;
-};
-
-Result<ImportDecl> ImportFromJson(const Json& json) {
-  ImportDecl import;
-  Reader reader(json);
-  reader.Read("peft_type", import.peft_type).Read("default_targets", import.default_targets).Read("rank_symbol", import.rank_symbol);
-  reader.ReadList("rules", import.rules, [](const Json& value) -> Result<ImportRule> {
-    ImportRule rule;
-    VENEER_TRY(Reader(value).Read("action", rule.action).Read("key", rule.key).Read("values", rule.values).Read("text", rule.text).status());
-    return rule;
-  });
-  reader.ReadList("tensors", import.tensors, [](const Json& value) -> Result<ImportTensor> {
-    ImportTensor tensor;
-    VENEER_TRY(Reader(value)
-                   .Read("flags", tensor.flags)
-                   .Read("site_mask", tensor.site_mask)
-                   .Read("suffix", tensor.suffix)
-                   .Read("role", tensor.role)
-                   .Read("when_key", tensor.when_key)
-                   .Read("when_default", tensor.when_default)
-                   .status());
-    return tensor;
-  });
-  reader.ReadList("params", import.params, [](const Json& value) -> Result<ImportParam> {
-    ImportParam param;
-    VENEER_TRY(Reader(value).Read("type", param.type).Read("param", param.param).Read("key", param.key).Read("default", param.default_json).status());
-    return param;
-  });
-  VENEER_TRY(reader.status());
-  VENEER_ASSIGN(const Json* scale, json.Get("scale"));
-  if (!scale->is_null()) {
-    ImportScale s;
-    VENEER_TRY(Reader(*scale)
-                   .Read("param", s.param)
-                   .Read("numerator_key", s.numerator_key)
-                   .Read("numerator_pattern", s.numerator_pattern)
-                   .Read("denominator_key", s.denominator_key)
-                   .Read("denominator_pattern", s.denominator_pattern)
-                   .Read("sqrt_key", s.sqrt_key)
-                   .Read("numerator_default", s.numerator_default)
-                   .Read("denominator_default", s.denominator_default)
-                   .status());
-    import.scale = s;
-  }
-  return import;
+  return {};
 }
 
 }  // namespace
@@ -195,74 +187,52 @@ const RoleDecl* KindDecl::FindRole(std::string_view name) const {
   return found == roles.end() ? nullptr : &*found;
 }
 
+Status CheckKind(const KindDecl& kind, std::string_view at) {
+  const std::string place = fmt::format("{}kind {}", at.empty() ? std::string() : fmt::format("{}: ", at), kind.id);
+  if (!IsIdentifier(kind.id)) return Broken(place, "an id has 1 to 64 of a-z, 0-9, '.', '_', '-' and starts with a letter or digit");
+  if (kind.version.empty() || !IsPlainText(kind.version, 64)) return Broken(place, "version is empty or not printable");
+  if (!IsPlainText(kind.summary, 1024)) return Broken(place, "summary is not printable");
+  if (kind.site_mask == 0 || (kind.site_mask & ~kSiteClasses) != 0)
+    return Broken(place, fmt::format("site_mask {:#x} names no site class or an unknown one", kind.site_mask));
+  if (kind.roles.size() > kMaxRoles) return Broken(place, fmt::format("{} roles, allowed {}", kind.roles.size(), kMaxRoles));
+  for (const RoleDecl& role : kind.roles) {
+    const std::string role_at = fmt::format("{}: role {}", place, role.name);
+    VENEER_TRY(CheckRole(role, role_at));
+    if (kind.FindRole(role.name) != &role) return Broken(role_at, "declared twice");
+  }
+  VENEER_ASSIGN(const ParamSchema schema, ParamSchema::Parse(kind.config_schema, place + ": config_schema"));
+  if (kind.import) VENEER_TRY(CheckImport(*kind.import, kind, schema, place + ": import"));
+  return {};
+}
+
 Result<KindDecl> DeclareKind(const vnr_kind& kind) {
-  if (!VNR_HAS(&kind, vnr_kind, get_extension)) return Broken("?", fmt::format("its structure has {} bytes, ABI 1.0 has {}", kind.struct_size, sizeof(vnr_kind)));
-  KindDecl declared;
-  declared.id = Text(kind.id);
-  if (declared.id.empty()) return Broken("?", "a kind without an id");
-  for (const void* function : {reinterpret_cast<const void*>(kind.open), reinterpret_cast<const void*>(kind.close),
-                               reinterpret_cast<const void*>(kind.bind), reinterpret_cast<const void*>(kind.unbind),
-                               reinterpret_cast<const void*>(kind.estimate), reinterpret_cast<const void*>(kind.stage),
-                               reinterpret_cast<const void*>(kind.weight_rows), reinterpret_cast<const void*>(kind.bias),
-                               reinterpret_cast<const void*>(kind.describe), reinterpret_cast<const void*>(kind.transform),
-                               reinterpret_cast<const void*>(kind.prepare), reinterpret_cast<const void*>(kind.apply),
-                               reinterpret_cast<const void*>(kind.get_extension)})
-    if (function == nullptr) return Broken(declared.id, "a function of its table is missing");
-  declared.version = Text(kind.version);
-  declared.summary = Text(kind.summary);
-  declared.config_schema = Text(kind.config_schema);
-  declared.flags = kind.flags;
-  declared.site_mask = kind.site_mask;
-  if (declared.site_mask == 0 || declared.site_mask > 7) return Broken(declared.id, fmt::format("site mask {}", declared.site_mask));
-  if (kind.n_roles > 64) return Broken(declared.id, fmt::format("{} roles, allowed 64", kind.n_roles));
-  std::set<std::string> names;
-  for (std::uint32_t i = 0; i < kind.n_roles; ++i) {
-    VENEER_ASSIGN(RoleDecl role, DeclareRole(declared.id, kind.roles[i]));
-    if (!names.insert(role.name).second) return Broken(declared.id, fmt::format("role {} is declared twice", role.name));
-    declared.roles.push_back(std::move(role));
+  if (kind.struct_size < kKindSize)
+    return Broken("kind", fmt::format("struct_size {}, ABI {} needs at least {}", kind.struct_size, VNR_ABI_MAJOR, kKindSize));
+  const std::string at = fmt::format("kind {}", Text(kind.id));
+  if (kind.open == nullptr || kind.close == nullptr || kind.bind == nullptr || kind.unbind == nullptr || kind.estimate == nullptr ||
+      kind.stage == nullptr || kind.weight_rows == nullptr || kind.bias == nullptr || kind.describe == nullptr ||
+      kind.transform == nullptr || kind.prepare == nullptr || kind.apply == nullptr)
+    return Broken(at, "a function pointer is NULL; only get_extension may be");
+  if (kind.n_roles > kMaxRoles || (kind.n_roles > 0 && kind.roles == nullptr))
+    return Broken(at, fmt::format("{} roles or NULL", kind.n_roles));
+  KindDecl decl;
+  decl.id = Text(kind.id);
+  decl.version = Text(kind.version);
+  decl.summary = Text(kind.summary);
+  decl.flags = kind.flags;
+  decl.site_mask = kind.site_mask;
+  VENEER_ASSIGN(decl.config_schema, Normalised(kind.config_schema, at + ": config_schema"));
+  for (std::uint32_t n = 0; n < kind.n_roles; ++n) {
+    VENEER_ASSIGN(RoleDecl role, ReadRole(kind.roles[n], at));
+    decl.roles.push_back(std::move(role));
   }
-  if (const auto* import = static_cast<const vnr_import*>(kind.get_extension(&kind, VNR_IMPORT_ID))) {
-    if (!VNR_HAS(import, vnr_import, params)) return Broken(declared.id, "its import declaration is too short");
-    declared.import = DeclareImport(*import);
+  if (kind.get_extension != nullptr) {
+    if (const void* import = kind.get_extension(&kind, VNR_IMPORT_ID); import != nullptr) {
+      VENEER_ASSIGN(decl.import, ReadImport(static_cast<const vnr_import*>(import), at + ": import"));
+    }
   }
-  return declared;
-}
-
-std::string KindToJson(const KindDecl& kind) {
-  return fmt::format(
-      R"({{"id":{},"version":{},"summary":{},"flags":{},"site_mask":{},"config_schema":{},"roles":{},"import":{}}})", Quote(kind.id),
-      Quote(kind.version), Quote(kind.summary), kind.flags, kind.site_mask, Quote(kind.config_schema),
-      List(kind.roles,
-           [](const RoleDecl& role) {
-             return fmt::format(R"({{"name":{},"flags":{},"dtype_mask":{},"dims":{}}})", Quote(role.name), role.flags, role.dtype_mask,
-                                List(role.dims, [](std::uint32_t dim) { return fmt::format("{}", dim); }));
-           }),
-      kind.import ? ImportToJson(*kind.import) : "null");
-}
-
-Result<KindDecl> KindFromJson(const Json& json) {
-  KindDecl kind;
-  Reader reader(json);
-  reader.Read("id", kind.id).Read("version", kind.version).Read("summary", kind.summary).Read("flags", kind.flags);
-  reader.Read("site_mask", kind.site_mask).Read("config_schema", kind.config_schema);
-  reader.ReadList("roles", kind.roles, [](const Json& value) -> Result<RoleDecl> {
-    RoleDecl role;
-    Reader one(value);
-    one.Read("name", role.name).Read("flags", role.flags).Read("dtype_mask", role.dtype_mask);
-    one.ReadList("dims", role.dims, [](const Json& dim) -> Result<std::uint32_t> {
-      VENEER_ASSIGN(const std::uint64_t number, dim.U64());
-      if (number > UINT32_MAX) return Fail(Code::NUMBER_FORM, dim.at, "does not fit 32 bits");
-      return static_cast<std::uint32_t>(number);
-    });
-    VENEER_TRY(one.status());
-    return role;
-  });
-  VENEER_TRY(reader.status());
-  VENEER_ASSIGN(const Json* import, json.Get("import"));
-  if (!import->is_null()) {
-    VENEER_ASSIGN(kind.import, ImportFromJson(*import));
-  }
-  return kind;
+  VENEER_TRY(CheckKind(decl, ""));
+  return decl;
 }
 
 }  // namespace veneer

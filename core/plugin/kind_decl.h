@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
@@ -66,6 +67,8 @@ struct KindDecl {
   [[nodiscard]] const RoleDecl* FindRole(std::string_view name) const;
 };
 
+// Every rule the ABI has for a declaration: identifiers, role shapes, masks, schema, import section. E417.
+Status CheckKind(const KindDecl& kind, std::string_view at);
 // From a loaded (or statically linked) kind. Calls get_extension only. E417 for a declaration that breaks the ABI's rules.
 Result<KindDecl> DeclareKind(const vnr_kind& kind);
 // To and from the card's JSON.

@@ -1,16 +1,19 @@
 #include "core/plugin/module.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <fmt/format.h>
+#include <link.h>
 
+#include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cfenv>
-#include <fmt/format.h>
+#include <cstddef>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
-
-#include "core/base/file.h"
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -21,6 +24,9 @@ namespace {
 
 constexpr std::uint64_t kMaxLibraryBytes = 64 << 20;
 constexpr char kEntrySymbol[] = "veneer_overlay_entry_v1";
+constexpr std::uint32_t kMaxKinds = 256;
+// Minor version 0 of the ABI ends here.
+constexpr std::uint32_t kEntrySize = offsetof(vnr_entry, reserved) + sizeof(vnr_entry::reserved);
 
 // What a library's constructors must leave alone: a plugin linked with -ffast-math turns on flush-to-zero for the whole thread and
 // with it changes the results of the base.
@@ -48,74 +54,140 @@ class FloatEnvironment {
   unsigned control_;
 };
 
+// A library the loader has mapped. Never destroyed: unloading native plugins breaks more than it frees, and a closed descriptor N would be
+// reused, after which "/proc/self/fd/N" names this library for the loader whatever the new file is.
 struct Held {
-  FileBytes bytes;  // keeps descriptor N open: a reused /proc/self/fd/N would give the previous library again
+  FileBytes bytes;
   std::unique_ptr<boost::dll::shared_library> library;
-  LoadedModule module;
+  Result<LoadedModule> outcome;
 };
 
-// Modules by digest, never destroyed: unloading native plugins breaks more than it frees.
 std::map<Digest, Held>& Registry() {
   static auto* registry = new std::map<Digest, Held>();
   return *registry;
 }
-std::mutex& LoaderLock() {
+std::mutex& LoaderLock() {  // dlopen from two threads is not safe everywhere, and the registry needs one anyway
   static auto* lock = new std::mutex();
   return *lock;
+}
+
+// DT_NEEDED entries of a loaded library.
+std::vector<std::string> NeededBy(void* handle) {
+  std::vector<std::string> names;
+  const link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) return names;
+  const char* strings = nullptr;
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+  for (const ElfW(Dyn)* entry = map->l_ld; strings != nullptr && entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == DT_NEEDED) names.emplace_back(strings + entry->d_un.d_val);
+  return names;
+}
+
+// The entry must be data of at least the size that is read before struct_size is known to be right.
+Status CheckSymbol(const void* symbol, const std::string& at) {
+  Dl_info info{};
+  const ElfW(Sym)* entry = nullptr;
+  if (dladdr1(symbol, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&entry)), RTLD_DL_SYMENT) == 0 || entry == nullptr) return {};
+  if (ELF64_ST_TYPE(entry->st_info) != STT_OBJECT || entry->st_size < kEntrySize)
+    return Fail(Code::PLUGIN_FAULT, at,
+                fmt::format("{} is no object of at least {} bytes; declare it as `const vnr_entry`", kEntrySymbol, kEntrySize));
+  return {};
+}
+
+// Runs the library's constructors; nothing else of it.
+Result<LoadedModule> Open(Held& held, const std::string& at) {
+  const FloatEnvironment before;
+  try {
+    // The throwing form carries the loader's text; `get` avoids the alias level; NODELETE because nothing is ever unloaded.
+    using boost::dll::load_mode::type;
+    const auto mode = static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local | RTLD_NODELETE);
+    held.library = std::make_unique<boost::dll::shared_library>(fmt::format("/proc/self/fd/{}", held.bytes.fd().get()), mode);
+  } catch (const std::exception& error) {
+    before.Restore();
+    return Fail(Code::PLUGIN_REFUSED, at, fmt::format("the loader says: {}", error.what()));
+  }
+  if (before.Changed()) {
+    before.Restore();
+    return Fail(Code::PLUGIN_REFUSED, at, "changes the floating-point environment when it is loaded; build it without -ffast-math");
+  }
+  if (!held.library->has(kEntrySymbol))
+    return Fail(Code::PLUGIN_REFUSED, at, fmt::format("does not export {}; it is no overlay plugin", kEntrySymbol));
+  LoadedModule module;
+  module.entry = &held.library->get<const vnr_entry>(kEntrySymbol);
+  VENEER_TRY(CheckSymbol(module.entry, at));
+  VENEER_TRY(CheckEntry(*module.entry, at));
+  module.libraries = NeededBy(held.library->native());
+  return module;
 }
 
 }  // namespace
 
 Status CheckEntry(const vnr_entry& entry, std::string_view at) {
-  if (!VNR_HAS(&entry, vnr_entry, n_kinds))
-    return Fail(Code::PLUGIN_FAULT, std::string(at), fmt::format("its entry has {} bytes, ABI 1.0 has {}", entry.struct_size, sizeof(vnr_entry)));
+  const std::string place(at);
+  if (entry.struct_size < offsetof(vnr_entry, name))
+    return Fail(Code::PLUGIN_FAULT, place, fmt::format("its entry has {} bytes", entry.struct_size));
   if (entry.abi_major != VNR_ABI_MAJOR || entry.abi_minor_min > VNR_ABI_MINOR)
-    return Fail(Code::PLUGIN_REFUSED, std::string(at),
+    return Fail(Code::PLUGIN_REFUSED, place,
                 fmt::format("needs ABI {}.{}, this program has {}.{}; build it for that ABI or use a newer program", entry.abi_major,
                             entry.abi_minor_min, VNR_ABI_MAJOR, VNR_ABI_MINOR));
-  if (entry.name == nullptr || entry.version == nullptr || entry.kinds == nullptr || entry.n_kinds == 0 || entry.n_kinds > 256)
-    return Fail(Code::PLUGIN_FAULT, std::string(at), "its entry lacks a name, a version or kinds");
+  if (entry.struct_size < kEntrySize)
+    return Fail(Code::PLUGIN_FAULT, place,
+                fmt::format("its entry has {} bytes, ABI {}.0 has {}", entry.struct_size, VNR_ABI_MAJOR, kEntrySize));
+  if (entry.name == nullptr || entry.version == nullptr || entry.kinds == nullptr || entry.n_kinds == 0 || entry.n_kinds > kMaxKinds)
+    return Fail(Code::PLUGIN_FAULT, place, "its entry lacks a name, a version or kinds");
+  for (std::uint32_t i = 0; i < entry.n_kinds; ++i)
+    if (entry.kinds[i] == nullptr) return Fail(Code::PLUGIN_FAULT, place, fmt::format("its kind {} is NULL", i));
   return {};
 }
 
-Result<LoadedModule> LoadModule(const std::filesystem::path& path, const std::optional<Digest>& expected) {
-  const std::string at = path.string();
+Result<PluginCard> CardOf(const vnr_entry& entry, std::string_view at) {
+  VENEER_TRY(CheckEntry(entry, at));
+  PluginCard card;
+  card.name = entry.name;
+  card.version = entry.version;
+  card.abi_major = entry.abi_major;
+  card.abi_minor_built = entry.abi_minor_built;
+  card.abi_minor_min = entry.abi_minor_min;
+  card.platform = Platform();
+  for (std::uint32_t i = 0; i < entry.n_kinds; ++i) {
+    auto kind = DeclareKind(*entry.kinds[i]);
+    if (!kind) return Fail(std::move(kind).error().Within(at));
+    if (std::ranges::count(card.kinds, kind->id, &KindDecl::id) != 0)
+      return Fail(Code::PLUGIN_FAULT, std::string(at), fmt::format("offers kind {} twice", kind->id));
+    card.kinds.push_back(*std::move(kind));
+  }
+  return card;
+}
+
+Result<LoadedModule> LoadModule(const UniqueFd& library, const std::string& name, const std::optional<Digest>& expected) {
   const std::lock_guard lock(LoaderLock());
-  VENEER_ASSIGN(FileBytes bytes, FileBytes::Copy(path, kMaxLibraryBytes));
+  VENEER_ASSIGN(FileBytes bytes, FileBytes::CopyFd(library, name, kMaxLibraryBytes));
   const Digest digest = Sha256::Of(bytes.bytes());
   if (expected && digest != *expected)
-    return Fail(Code::PLUGIN_REFUSED, at,
+    return Fail(Code::PLUGIN_REFUSED, name,
                 fmt::format("the library is {}, its card says {}; write the card anew with veneer-card", digest.Text(), expected->Text()));
-  if (const auto found = Registry().find(digest); found != Registry().end()) return found->second.module;
+  // A library that was refused after it was mapped is refused again without being mapped again.
+  if (const auto found = Registry().find(digest); found != Registry().end()) return found->second.outcome;
 
-  const FloatEnvironment before;
-  Held held;
-  try {
-    // The throwing form carries the loader's text; `get` avoids the alias level; NODELETE because nothing is ever unloaded.
-    using boost::dll::load_mode::type;
-    const auto mode = static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local | RTLD_NODELETE);
-    held.library = std::make_unique<boost::dll::shared_library>(fmt::format("/proc/self/fd/{}", bytes.fd().get()), mode);
-    if (before.Changed()) {
-      before.Restore();
-      (void)held.library.release();  // stays mapped, as every library does
-      static auto* refused = new std::vector<FileBytes>();
-      refused->push_back(std::move(bytes));
-      return Fail(Code::PLUGIN_REFUSED, at, "changes the floating-point environment when it is loaded; build it without -ffast-math");
-    }
-    if (!held.library->has(kEntrySymbol)) {
-      (void)held.library.release();
-      return Fail(Code::PLUGIN_REFUSED, at, fmt::format("does not export {}; it is no overlay plugin", kEntrySymbol));
-    }
-    held.module.entry = &held.library->get<const vnr_entry>(kEntrySymbol);
-  } catch (const std::exception& error) {
-    before.Restore();
-    return Fail(Code::PLUGIN_REFUSED, at, fmt::format("the loader says: {}", error.what()));
+  Held held{std::move(bytes), nullptr, LoadedModule{}};
+  held.outcome = Open(held, name);
+  if (held.library == nullptr) return held.outcome;  // nothing was mapped, so nothing needs to be kept
+  if (held.outcome) {
+    held.outcome->sha256 = digest;
+    held.outcome->size = held.bytes.bytes().size();
   }
-  VENEER_TRY(CheckEntry(*held.module.entry, at));
-  held.module.sha256 = digest;
-  held.module.size = bytes.bytes().size();
-  held.bytes = std::move(bytes);
-  return Registry().emplace(digest, std::move(held)).first->second.module;
+  return Registry().emplace(digest, std::move(held)).first->second.outcome;
+}
+
+std::string_view Platform() {
+#if defined(__x86_64__)
+  return "linux-x86_64";
+#elif defined(__aarch64__)
+  return "linux-aarch64";
+#else
+  return "linux-other";
+#endif
 }
 
 }  // namespace veneer

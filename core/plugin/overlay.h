@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
@@ -36,7 +37,11 @@ struct SiteFacts {
 // Everything the host can know without the plugin: class served (E404), roles known, present and not doubled (E419), dtype in the mask
 // (E401), shapes against IN/OUT/symbols (E404, both shapes named), byte counts, finite values (E411), parameters against the schema
 // (E213). `shared` are the artifact-scoped tensors. `at` starts the place in messages.
-Status CheckSource(const KindDecl& kind, const SiteFacts& site, const OverlaySource& source, const OverlaySource& shared, std::string_view at);
+Status CheckSource(const KindDecl& kind, const SiteFacts& site, const OverlaySource& source, const OverlaySource& shared,
+                   std::string_view at);
+
+// The same for the artifact-scoped tensors alone, before they are opened: no site, so IN and OUT are not compared.
+Status CheckShared(const KindDecl& kind, const OverlaySource& shared, std::string_view at);
 
 // Value of a symbolic dimension ('r') in a checked source; 0 when no role has it.
 std::uint64_t SymbolValue(const KindDecl& kind, const OverlaySource& source, char symbol);
@@ -58,10 +63,11 @@ class MemoryBudget {
 using ParallelFor = std::function<void(std::uint32_t n, const std::function<void(std::uint32_t)>& body)>;
 
 class OverlayBinding;
+class RawSource;
 
 class OverlayArtifact {
  public:
-  // `label` ("adapter bard (lora)") starts every message. `kind` and `declaration` outlive the artifact; `budget` too.
+  // `label` ("adapter bard (KIND)") starts every message. `kind` and `declaration` outlive the artifact; `budget` too.
   static Result<std::unique_ptr<OverlayArtifact>> Open(const vnr_kind& kind, const KindDecl& declaration, std::string label,
                                                        const OverlaySource& shared, MemoryBudget& budget, ParallelFor parallel_for);
   ~OverlayArtifact();
@@ -88,7 +94,9 @@ class OverlayBinding {
   OverlayBinding& operator=(const OverlayBinding&) = delete;
 
   Result<vnr_cost> Estimate(const vnr_limits& limits) const;
-  Status Stage(const vnr_limits& limits, const RowReader& predecessor);  // once; afterwards program() is fixed
+  // Once; afterwards program() is fixed. Estimates first and holds the plugin to it: one that allocates more than it declared, during
+  // or after, is E501. `predecessor` is read only for kinds with NEEDS_BASE_ROWS.
+  Status Stage(const vnr_limits& limits, const RowReader& predecessor);
   [[nodiscard]] const vnr_program& program() const { return program_; }
   // Same artifact, same prepare_share_key: from the same x both prepare the same bytes, so one of them may do it for both.
   [[nodiscard]] bool SharesPrepared(const OverlayBinding& other) const {
@@ -115,9 +123,15 @@ class OverlayBinding {
  private:
   friend class OverlayArtifact;
   OverlayBinding(OverlayArtifact::State& artifact, const vnr_kind& kind, SiteFacts site);
+  [[nodiscard]] std::string Place() const;  // "adapter bard (KIND): model.layers.0.mlp.up_proj"
+
   OverlayArtifact::State* artifact_;
   const vnr_kind* kind_;
   SiteFacts site_;
+  vnr_site raw_site_{};                // valid for the plugin as long as the binding
+  std::unique_ptr<RawSource> source_;  // until staged; a kind that borrows keeps it
+  std::uint64_t bind_bytes_ = 0;       // what bind allocated
+  bool is_staged_ = false;
   vnr_binding* binding_ = nullptr;
   vnr_program program_{};
   mutable std::atomic<bool> faulted_{false};
