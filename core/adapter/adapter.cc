@@ -17,6 +17,11 @@ constexpr std::uint64_t kMaxConfig = 1 << 20;
 constexpr std::string_view kPickleRemedy =
     "is a pickle, which can run code when it is read; save the adapter as safetensors (PEFT: safe_serialization=True)";
 
+// A bare pickle starts with its protocol, PyTorch's container is a zip of pickles.
+bool LooksLikePickle(std::string_view text) {
+  return text.starts_with("PK\x03\x04") || (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5);
+}
+
 }  // namespace
 
 Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
@@ -28,7 +33,8 @@ Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
     if (!fs::exists(weights, ignored)) {
       if (fs::exists(path / "adapter_model.bin", ignored))
         return Fail(Code::FORMAT_UNSUPPORTED, (path / "adapter_model.bin").string(), std::string(kPickleRemedy));
-      return Fail(Code::BLOB_MISSING, weights.string(), "no adapter here; give a PEFT directory with adapter_model.safetensors, or one file");
+      return Fail(Code::BLOB_MISSING, weights.string(),
+                  "no adapter here; give a PEFT directory with adapter_model.safetensors, or one file");
     }
   }
   const std::string extension = weights.extension().string();
@@ -36,8 +42,11 @@ Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
     return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
   AdapterFiles files;
   VENEER_ASSIGN(files.weights, FileBytes::Copy(weights, kMaxWeights));
+  if (LooksLikePickle(AsText(files.weights.bytes())))
+    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
   if (AsText(files.weights.bytes()).starts_with("GGUF"))
-    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), "is a GGUF adapter, which is not read yet; use the PEFT directory it was made from");
+    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(),
+                "is a GGUF adapter, which comes later; use the PEFT directory that it was converted from");
   if (!fs::exists(config, ignored))
     return Fail(Code::BLOB_MISSING, config.string(), "an adapter needs its adapter_config.json: scale and targets are in it");
   VENEER_ASSIGN(files.config, FileBytes::Copy(config, kMaxConfig));

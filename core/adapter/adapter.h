@@ -17,26 +17,26 @@
 namespace veneer {
 
 struct AdapterSite {
-  std::string site;       // Hugging Face id, known to the base
-  OverlaySource source;   // checked by CheckSource
-  std::uint64_t rank = 0; // 0 for kinds without one
+  std::string site;             // Hugging Face id, known to the base
+  OverlaySource source;         // checked by CheckSource
+  std::uint64_t rank = 0;       // 0 for kinds without one
   std::optional<double> scale;  // the computed scale, for reports
 };
 
 struct Adapter {
-  std::string kind;                   // kind id that claimed it
-  std::string format;                 // "safetensors"
-  std::vector<AdapterSite> sites;     // sorted by site id
-  OverlaySource shared;               // artifact-scoped
-  std::uint64_t rank = 0;             // largest
-  std::vector<std::string> notes;     // what was ignored and why, warnings (another base named, all deltas zero)
-  FileBytes weights, config;          // private copies; the tensor views point into `weights`
+  std::string kind;                // kind id that claimed it
+  std::string format;              // "safetensors"
+  std::vector<AdapterSite> sites;  // sorted by site id
+  OverlaySource shared;            // artifact-scoped
+  std::uint64_t rank = 0;          // largest
+  std::vector<std::string> notes;  // what was ignored and why, warnings (another base named, all deltas zero)
+  FileBytes weights, config;       // private copies; the tensor views point into `weights`
 };
 
 // The files of an adapter, as they lie in a directory of the user or in the store.
 struct AdapterFiles {
   FileBytes weights;
-  std::optional<FileBytes> config;    // adapter_config.json
+  std::optional<FileBytes> config;  // adapter_config.json
 };
 // `path`: a PEFT directory, or a single adapter file. Refuses pickles (`adapter_model.bin`) by name, E401.
 Result<AdapterFiles> OpenAdapterFiles(const std::filesystem::path& path);

@@ -9,11 +9,14 @@
 namespace veneer {
 namespace {
 
+constexpr std::size_t kMaxPatterns = 512;
+constexpr double kMaxRank = 65536;
 constexpr JsonLimits kConfigLimits{.bytes = 1 << 20, .depth = 8, .items = 50'000};
 
 // Keys that say nothing about the computation, whatever their value.
-constexpr std::array kHarmless{"peft_type",      "base_model_name_or_path", "revision",        "inference_mode", "auto_mapping", "peft_version",
-                               "runtime_config", "target_modules",          "exclude_modules", "layers_pattern", "layers_to_transform"};
+constexpr std::array kHarmless{"peft_type",          "base_model_name_or_path", "revision",       "inference_mode",  "auto_mapping",
+                               "peft_version",       "runtime_config",          "target_modules", "exclude_modules", "layers_pattern",
+                               "layers_to_transform"};
 
 struct Refusal {
   const char* key;
@@ -21,11 +24,13 @@ struct Refusal {
 };
 // Common keys that ask for something this reader does not do; accepted with an inert value.
 constexpr std::array kRefused{
-    Refusal{"modules_to_save", "the file replaces whole modules (`modules_to_save`); replacement tensors are not supported yet"},
-    Refusal{"trainable_token_indices", "the file replaces rows of the embedding; replacement tensors are not supported yet"},
-    Refusal{"target_parameters", "adapters on raw parameters (fused experts) are not supported"},
-    Refusal{"layer_replication", "repeats layers and so changes the architecture; an overlay cannot"},
-    Refusal{"fan_in_fan_out", "is for bases that store weights transposed, which this architecture does not"},
+    Refusal{"modules_to_save", "the file replaces whole modules, and replacement tensors come later; train without modules_to_save"},
+    Refusal{"trainable_token_indices",
+            "the file replaces rows of the embedding, and replacement tensors come later; train without trainable tokens"},
+    Refusal{"target_parameters", "adapts raw parameters (fused experts), which this version does not; target modules instead"},
+    Refusal{"layer_replication", "repeats layers and so changes the architecture, which an overlay cannot; no remedy but another adapter"},
+    Refusal{"fan_in_fan_out",
+            "is for bases that store weights transposed, which this architecture does not; the adapter was made for another base"},
     Refusal{"ensure_weight_tying", "ties the head to the embedding; here they are two sites: leave it out and target both"},
 };
 
@@ -96,6 +101,7 @@ Result<PeftConfig> PeftConfig::Parse(std::string_view text, const Catalog& catal
   VENEER_TRY(config.SelectKind(catalog, wanted));
   VENEER_TRY(config.ApplyRules());
   VENEER_TRY(config.CheckCommon());
+  VENEER_TRY(config.ReadScale());
   return config;
 }
 
@@ -109,16 +115,18 @@ Status PeftConfig::SelectKind(const Catalog& catalog, std::string_view wanted) {
     VENEER_ASSIGN(const bool fits, Selects(*kind->import, *document_));
     if (!fits) continue;
     if (kind_ != nullptr && kind_->id != kind->id)
-      return Fail(Code::PLUGIN_REFUSED, "/peft_type", fmt::format("both {} and {} read this adapter; choose with --kind", kind_->id, kind->id));
+      return Fail(Code::PLUGIN_REFUSED, "/peft_type",
+                  fmt::format("both {} and {} read this adapter; choose with --kind", kind_->id, kind->id));
     kind_ = kind;
   }
   if (kind_ != nullptr) return {};
   std::string variant;
   for (const auto& [key, value] : document_->members)
     if (key.starts_with("use_") && value.type == Json::Type::kBool && value.boolean) variant += fmt::format(" with {}", key);
-  return Fail(Code::KIND_UNKNOWN, "/peft_type",
-              fmt::format("no installed plugin{} reads a {} adapter{}; there are: {}", wanted.empty() ? "" : fmt::format(" of kind {}", wanted),
-                          peft_type, variant, importers.empty() ? "none" : importers));
+  return Fail(
+      Code::KIND_UNKNOWN, "/peft_type",
+      fmt::format("no installed plugin{} reads a {} adapter{}; there are: {}", wanted.empty() ? "" : fmt::format(" of kind {}", wanted),
+                  peft_type, variant, importers.empty() ? "none" : importers));
 }
 
 Status PeftConfig::ApplyRules() const {
@@ -133,13 +141,14 @@ Status PeftConfig::ApplyRules() const {
       if (!matches) continue;
       is_decided = true;
       if (rule.action == VNR_CFG_REFUSE) return Fail(Code::FORMAT_UNSUPPORTED, value.at, fmt::format("{}: {}", value.Dump(), rule.text));
-      if (rule.action == VNR_CFG_BASE_CHANGED) return Fail(Code::BASE_CHANGED_BY_INIT, value.at, fmt::format("{}: {}", value.Dump(), rule.text));
+      if (rule.action == VNR_CFG_BASE_CHANGED)
+        return Fail(Code::BASE_CHANGED_BY_INIT, value.at, fmt::format("{}: {}", value.Dump(), rule.text));
       break;
     }
     if (is_decided || is_common || (!has_rules && value.is_inert())) continue;
     return Fail(Code::FORMAT_UNSUPPORTED, value.at,
-                fmt::format("{} is not understood by kind {} and may change the result; remove the key if it does not", value.Dump().substr(0, 120),
-                            kind_->id));
+                fmt::format("{} is not understood by kind {} and may change the result; remove the key if it does not",
+                            value.Dump().substr(0, 120), kind_->id));
   }
   return {};
 }
@@ -147,12 +156,15 @@ Status PeftConfig::ApplyRules() const {
 Status PeftConfig::CheckCommon() {
   for (const auto& [key, why] : kRefused) {
     const Json* value = document_->Find(key);
-    if (value != nullptr && !value->is_inert()) return Fail(Code::FORMAT_UNSUPPORTED, value->at, why);
+    if (value != nullptr && !value->is_inert())
+      return Fail(Code::FORMAT_UNSUPPORTED, value->at, fmt::format("{}: {}", value->Dump().substr(0, 120), why));
   }
-  if (const Json* bias = FindActive("bias"); bias != nullptr && bias->text != "none")
-    return Fail(Code::FORMAT_UNSUPPORTED, "/bias", fmt::format("'{}': the file replaces biases of the base; replacement tensors are not supported yet", bias->text));
-  if (const Json* task = FindActive("task_type"); task != nullptr && task->text != "CAUSAL_LM")
-    return Fail(Code::FORMAT_UNSUPPORTED, "/task_type", fmt::format("'{}', only CAUSAL_LM is decoded here", task->text));
+  if (const Json* bias = FindActive("bias"); bias != nullptr && (!bias->is_string() || bias->text != "none"))
+    return Fail(Code::FORMAT_UNSUPPORTED, "/bias",
+                fmt::format("{}: the file replaces biases of the base, and replacement tensors come later; train with bias \"none\"",
+                            bias->Dump()));
+  if (const Json* task = FindActive("task_type"); task != nullptr && (!task->is_string() || task->text != "CAUSAL_LM"))
+    return Fail(Code::FORMAT_UNSUPPORTED, "/task_type", fmt::format("{}, only \"CAUSAL_LM\" (or null) is decoded here", task->Dump()));
   if (const Json* base = FindActive("base_model_name_or_path"); base != nullptr && !base->text.empty())
     notes_.push_back(fmt::format("its configuration names the base '{}' (not checked; shapes are)", base->text));
   return {};
@@ -165,7 +177,8 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
     VENEER_ASSIGN(const Json by_arch, ParseJson(import().default_targets.empty() ? "{}" : import().default_targets));
     const Json* found = by_arch.Find(base.config().arch);
     if (found == nullptr)
-      return Fail(Code::FIELD_MISSING, "/target_modules", fmt::format("is null, and there is no default for architecture {}", base.config().arch));
+      return Fail(Code::FIELD_MISSING, "/target_modules",
+                  fmt::format("is null, and there is no default for architecture {}", base.config().arch));
     defaults = *found;
     targets = &defaults;
   }
@@ -176,7 +189,7 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
     VENEER_ASSIGN(excluded, ModuleList::Parse(*value, ModuleList::Suffix::kDotted));
   }
   std::optional<std::vector<std::uint64_t>> layers;
-  if (const Json* value = FindActive("layers_to_transform")) {
+  if (const Json* value = FindActive("layers_to_transform"); value != nullptr && !value->is_inert()) {
     if (targets->is_string())
       return Fail(Code::FORMAT_UNSUPPORTED, value->at, "does not go together with a regular expression in target_modules");
     layers.emplace();
@@ -207,7 +220,8 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
   return ids;
 }
 
-Result<bool> PeftConfig::Lists(const std::string& key, const std::string& default_json, const std::string& arch, std::string_view module) const {
+Result<bool> PeftConfig::Lists(const std::string& key, const std::string& default_json, const std::string& arch,
+                               std::string_view module) const {
   if (const Json* value = FindActive(key)) {
     VENEER_ASSIGN(const ModuleList list, ModuleList::Parse(*value, ModuleList::Suffix::kPlain));
     return list.Matches(module);
@@ -219,66 +233,79 @@ Result<bool> PeftConfig::Lists(const std::string& key, const std::string& defaul
   return list.Matches(module);
 }
 
-Result<double> PeftConfig::PatternNumber(const std::string& pattern_key, const std::string& key, double otherwise, std::string_view module) const {
-  if (const Json* patterns = pattern_key.empty() ? nullptr : FindActive(pattern_key)) {
-    if (!patterns->is_object()) return Fail(Code::FIELD_TYPE, patterns->at, "write an object: pattern -> number");
-    for (const auto& [expression, value] : patterns->members) {  // the first match wins, in document order
-      VENEER_ASSIGN(const Pattern pattern, Pattern::ModuleKey(expression, value.at));
-      VENEER_ASSIGN(const bool matches, pattern.Matches(module));
-      if (matches) return value.Number();
-    }
+Result<PeftConfig::ModuleNumbers> PeftConfig::ReadNumbers(const std::string& pattern_key, const std::string& key, double otherwise) const {
+  ModuleNumbers numbers;
+  numbers.otherwise = otherwise;
+  if (const Json* value = FindActive(key)) {
+    VENEER_ASSIGN(numbers.otherwise, value->Number());
   }
-  const Json* value = FindActive(key);
-  return value == nullptr ? Result<double>(otherwise) : value->Number();
+  const Json* patterns = pattern_key.empty() ? nullptr : FindActive(pattern_key);
+  if (patterns == nullptr) return numbers;
+  if (!patterns->is_object()) return Fail(Code::FIELD_TYPE, patterns->at, "write an object: pattern -> number");
+  if (patterns->members.size() > kMaxPatterns)
+    return Fail(Code::LIMIT, patterns->at, fmt::format("{} patterns, allowed {}", patterns->members.size(), kMaxPatterns));
+  for (const auto& [expression, value] : patterns->members) {
+    VENEER_ASSIGN(Pattern pattern, Pattern::ModuleKey(expression, value.at));
+    VENEER_ASSIGN(const double number, value.Number());
+    numbers.exceptions.emplace_back(std::move(pattern), number);
+  }
+  return numbers;
+}
+
+Result<double> PeftConfig::ModuleNumbers::Of(std::string_view module) const {
+  for (const auto& [pattern, number] : exceptions) {
+    VENEER_ASSIGN(const bool matches, pattern.Matches(module));
+    if (matches) return number;
+  }
+  return otherwise;
+}
+
+Status PeftConfig::ReadScale() {
+  if (!import().scale) return {};
+  const ImportScale& scale = *import().scale;
+  VENEER_ASSIGN(numerator_, ReadNumbers(scale.numerator_pattern, scale.numerator_key, scale.numerator_default));
+  VENEER_ASSIGN(denominator_, ReadNumbers(scale.denominator_pattern, scale.denominator_key, scale.denominator_default));
+  if (const Json* root = scale.sqrt_key.empty() ? nullptr : FindActive(scale.sqrt_key)) {
+    VENEER_ASSIGN(takes_root_, root->Bool());
+  }
+  return {};
 }
 
 Result<std::optional<std::uint64_t>> PeftConfig::RankOf(std::string_view module) const {
   if (import().rank_symbol.empty() || !import().scale) return std::optional<std::uint64_t>();
-  const ImportScale& scale = *import().scale;
-  VENEER_ASSIGN(const double rank, PatternNumber(scale.denominator_pattern, scale.denominator_key, scale.denominator_default, module));
-  if (!(rank >= 1 && rank <= 65536) || rank != std::floor(rank))
-    return Fail(Code::RANK_MISMATCH, "/" + scale.denominator_key, fmt::format("{} for {}, allowed 1..65536", rank, module));
+  VENEER_ASSIGN(const double rank, denominator_.Of(module));
+  if (!(rank >= 1 && rank <= kMaxRank) || rank != std::floor(rank))
+    return Fail(Code::RANK_MISMATCH, "/" + import().scale->denominator_key,
+                fmt::format("{} for {}, allowed are whole numbers 1 to {}", rank, module, kMaxRank));
   return std::optional(static_cast<std::uint64_t>(rank));
 }
 
 Result<std::optional<double>> PeftConfig::ScaleOf(std::string_view module) const {
   if (!import().scale) return std::optional<double>();
-  const ImportScale& scale = *import().scale;
-  VENEER_ASSIGN(const double numerator, PatternNumber(scale.numerator_pattern, scale.numerator_key, scale.numerator_default, module));
-  VENEER_ASSIGN(const double denominator, PatternNumber(scale.denominator_pattern, scale.denominator_key, scale.denominator_default, module));
-  bool takes_root = false;
-  if (const Json* root = scale.sqrt_key.empty() ? nullptr : FindActive(scale.sqrt_key)) {
-    VENEER_ASSIGN(takes_root, root->Bool());
-  }
-  const double value = numerator / (takes_root ? std::sqrt(denominator) : denominator);
-  if (!std::isfinite(value)) return Fail(Code::NOT_FINITE, "/" + scale.numerator_key, fmt::format("{} / {} for {}", numerator, denominator, module));
+  VENEER_ASSIGN(const double numerator, numerator_.Of(module));
+  VENEER_ASSIGN(const double denominator, denominator_.Of(module));
+  const double value = numerator / (takes_root_ ? std::sqrt(denominator) : denominator);
+  if (!std::isfinite(value))
+    return Fail(Code::NOT_FINITE, "/" + import().scale->numerator_key,
+                fmt::format("{} over {} gives no finite scale for {}; correct the configuration", numerator, denominator, module));
   return std::optional(value);
 }
 
 Result<std::vector<ParamValue>> PeftConfig::Params() const {
   std::vector<ParamValue> params;
+  if (import().params.empty()) return params;
+  VENEER_ASSIGN(const ParamSchema schema, ParamSchema::Parse(kind_->config_schema, "kind " + kind_->id));
   for (const ImportParam& declared : import().params) {
     const Json* value = FindActive(declared.key);
     Json fallback;
     if (value == nullptr) {
-      if (!declared.default_json) return Fail(Code::FIELD_MISSING, "/" + declared.key, fmt::format("kind {} needs it", kind_->id));
+      if (!declared.default_json)
+        return Fail(Code::FIELD_MISSING, "/" + declared.key, fmt::format("kind {} needs it; add it to adapter_config.json", kind_->id));
       VENEER_ASSIGN(fallback, ParseJson(*declared.default_json));
       value = &fallback;
     }
-    ParamValue& param = params.emplace_back();
-    param.path = declared.param;
-    param.type = declared.type;
-    if (declared.type == VNR_PARAM_STRING) {
-      VENEER_ASSIGN(param.s, value->String());
-    } else if (declared.type == VNR_PARAM_BOOL) {
-      VENEER_ASSIGN(const bool flag, value->Bool());
-      param.i = flag ? 1 : 0;
-    } else if (declared.type == VNR_PARAM_INT) {
-      VENEER_ASSIGN(const std::uint64_t number, value->U64());
-      param.i = static_cast<std::int64_t>(number);
-    } else {
-      VENEER_ASSIGN(param.d, value->Number());
-    }
+    VENEER_ASSIGN(ParamValue param, schema.Typed(declared.param, *value, "/" + declared.key));
+    params.push_back(std::move(param));
   }
   return params;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/adapter/pattern.h"
@@ -42,7 +43,8 @@ class PeftConfig {
   // Ids of the base's sites that the configuration targets, sorted.
   [[nodiscard]] Result<std::vector<std::string>> Targets(const Base& base) const;
   // Whether `key` lists the module, with the declaration's default (JSON object architecture -> list) for an absent key.
-  [[nodiscard]] Result<bool> Lists(const std::string& key, const std::string& default_json, const std::string& arch, std::string_view module) const;
+  [[nodiscard]] Result<bool> Lists(const std::string& key, const std::string& default_json, const std::string& arch,
+                                   std::string_view module) const;
   // The configured rank of a module; nothing for kinds without one.
   [[nodiscard]] Result<std::optional<std::uint64_t>> RankOf(std::string_view module) const;
   // The declaration's computed scale; nothing for kinds without one.
@@ -54,11 +56,19 @@ class PeftConfig {
   Status CheckCommon();
   Status SelectKind(const Catalog& catalog, std::string_view wanted);
   Status ApplyRules() const;
-  [[nodiscard]] Result<double> PatternNumber(const std::string& pattern_key, const std::string& key, double otherwise, std::string_view module) const;
+  struct ModuleNumbers {  // a number with exceptions for some modules, by pattern; the first match wins
+    double otherwise = 0;
+    std::vector<std::pair<Pattern, double>> exceptions;
+    [[nodiscard]] Result<double> Of(std::string_view module) const;
+  };
+  Status ReadScale();
+  [[nodiscard]] Result<ModuleNumbers> ReadNumbers(const std::string& pattern_key, const std::string& key, double otherwise) const;
   [[nodiscard]] const Json* FindActive(std::string_view key) const;  // nullptr for absent and null
 
   std::shared_ptr<const Json> document_;
   const KindDecl* kind_ = nullptr;
+  ModuleNumbers numerator_, denominator_;  // of the declaration's scale
+  bool takes_root_ = false;
   std::vector<std::string> notes_;
 };
 

@@ -23,13 +23,23 @@ SiteFacts FactsOf(const Site& site) {
 }
 
 // Tensors that belong to PEFT itself, not to a kind: refused with what they are instead of as strangers.
-std::string_view KnownStranger(std::string_view name) {
-  if (name.ends_with(".base_layer.weight") || name.ends_with(".base_layer.bias")) return "a saved copy of a base tensor";
-  if (name.find(".modules_to_save") != std::string_view::npos) return "a replaced module";
-  if (name.find(".token_adapter.") != std::string_view::npos) return "replaced embedding rows";
-  if (name.ends_with("embed_tokens.weight") || name.ends_with("lm_head.weight")) return "a saved copy of the embedding or head";
-  if (name.ends_with(".bias") && name.find(".lora_") == std::string_view::npos) return "a trained bias of the base";
-  return {};
+std::string_view KnownStranger(std::string_view name, const SiteTable& sites) {
+  constexpr std::string_view kBaseLayer = ".base_layer", kWeight = ".weight", kBias = ".bias";
+  if (name.find(".modules_to_save") != std::string_view::npos) return "a replaced module (modules_to_save)";
+  if (name.find(".token_adapter.") != std::string_view::npos) return "replaced rows of an embedding (trainable tokens)";
+  const bool is_weight = name.ends_with(kWeight), is_bias = name.ends_with(kBias);
+  if (!is_weight && !is_bias) return {};
+  std::string_view module = name.substr(0, name.size() - (is_weight ? kWeight : kBias).size());
+  const bool is_copy = module.ends_with(kBaseLayer);
+  if (is_copy) module.remove_suffix(kBaseLayer.size());
+  if (sites.Find(module) == nullptr) return {};
+  if (is_bias) return "a trained bias of the base";
+  return is_copy ? "a saved copy of a base tensor" : "a replacement of a whole tensor of the base";
+}
+
+std::string FirstOf(const std::vector<std::string>& names) {
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kMaxListed, names.size()));
+  return fmt::format("{}{}", fmt::join(names.begin(), end, ", "), names.size() > kMaxListed ? ", …" : "");
 }
 
 bool IsAllZero(const TensorView& tensor) {
@@ -47,10 +57,25 @@ class Mapper {
       const std::string_view name = is_prefixed ? std::string_view(tensor.name).substr(kPrefix.size()) : std::string_view(tensor.name);
       VENEER_TRY(MapOne(name, tensor));
     }
+    const std::size_t total = file.tensors.size(), lost = strangers_.size() + homeless_.size();
+    if (lost == total) {
+      strangers_.insert(strangers_.end(), homeless_.begin(), homeless_.end());
+      return Fail(
+          Code::NOTHING_MATCHED, "adapter_model.safetensors",
+          fmt::format("0 of {} tensors edit anything in this base ({}, {} layers); a name must be '{}' or nothing, then a module of the "
+                      "base, then a suffix of kind {}. The file has: {}",
+                      total, base_.config().arch, base_.config().n_layers, kPrefix, config_.kind().id, FirstOf(strangers_)));
+    }
     if (!strangers_.empty())
       return Fail(Code::TENSOR_UNMATCHED, strangers_.front(),
-                  fmt::format("{} tensor(s) resolve to nothing this kind knows: {}", strangers_.size(),
-                              fmt::join(strangers_.begin(), strangers_.begin() + static_cast<std::ptrdiff_t>(std::min(kMaxListed, strangers_.size())), ", ")));
+                  fmt::format("{} of {} tensors are nothing that kind {} knows: {}; ignoring them would change what the adapter does",
+                              strangers_.size(), total, config_.kind().id, FirstOf(strangers_)));
+    if (!homeless_.empty())
+      return Fail(
+          Code::TARGET_UNKNOWN, homeless_.front(),
+          fmt::format("{} of {} tensors belong to modules that the base ({}, {} layers) does not have: {}; use the base that the adapter "
+                      "was trained on",
+                      homeless_.size(), total, base_.config().arch, base_.config().n_layers, FirstOf(homeless_)));
     return {};
   }
 
@@ -59,7 +84,7 @@ class Mapper {
 
  private:
   Status MapOne(std::string_view name, const TensorView& tensor) {
-    const ImportTensor* any = nullptr;  // a declaration whose suffix fits, whatever its conditions
+    bool is_homeless = false;  // a suffix fits, but the base has no such module
     for (const ImportTensor& declared : config_.import().tensors) {
       if ((declared.flags & VNR_IMPORT_SHARED) != 0) {
         if (name != declared.suffix && tensor.name != declared.suffix) continue;
@@ -67,12 +92,11 @@ class Mapper {
         return {};
       }
       if (!name.ends_with(declared.suffix)) continue;
-      any = &declared;
       const std::string module(name.substr(0, name.size() - declared.suffix.size()));
       const Site* site = base_.sites().Find(module);
       if (site == nullptr) {
-        return Fail(Code::TARGET_UNKNOWN, std::string(tensor.name),
-                    fmt::format("the base has no module '{}' (architecture {}, {} layers)", module, base_.config().arch, base_.config().n_layers));
+        is_homeless = true;
+        continue;
       }
       if ((declared.site_mask & VNR_BIT(static_cast<std::uint32_t>(site->shape_class))) == 0) continue;
       if ((declared.flags & (VNR_IMPORT_WHEN_LISTED | VNR_IMPORT_WHEN_NOT_LISTED)) != 0) {
@@ -82,27 +106,29 @@ class Mapper {
       sites[module].tensors.push_back({declared.role, tensor});
       return {};
     }
-    if (any == nullptr)
-      if (const std::string_view what = KnownStranger(name); !what.empty())
-        return Fail(Code::FORMAT_UNSUPPORTED, std::string(tensor.name),
-                    fmt::format("is {}; replacement tensors are not supported yet: save the adapter without it", what));
-    strangers_.emplace_back(tensor.name);
+    if (const std::string_view what = KnownStranger(name, base_.sites()); !what.empty())
+      return Fail(Code::FORMAT_UNSUPPORTED, tensor.name,
+                  fmt::format("is {}, and replacement tensors come later; save the adapter without it", what));
+    (is_homeless ? homeless_ : strangers_).push_back(tensor.name);
     return {};
   }
 
   const PeftConfig& config_;
   const Base& base_;
-  std::vector<std::string> strangers_;
+  std::vector<std::string> strangers_, homeless_;
 };
 
 // What the configuration targets and what the file holds must be the same modules.
 Status CheckCoverage(const std::vector<std::string>& targets, const std::map<std::string, OverlaySource>& sites) {
   for (const std::string& target : targets)
     if (!sites.contains(target))
-      return Fail(Code::TARGET_UNKNOWN, "/target_modules", fmt::format("targets {}, but the file has no tensor for it", target));
+      return Fail(Code::TARGET_UNKNOWN, "/target_modules",
+                  fmt::format("targets {}, but the file has no tensor for it; the file is incomplete", target));
   for (const auto& [id, source] : sites)
     if (!std::ranges::binary_search(targets, id))
-      return Fail(Code::TARGET_UNKNOWN, id, "the file has tensors for this module, but the configuration does not target it");
+      return Fail(Code::TARGET_UNKNOWN, id,
+                  "the file has tensors for this module, but the configuration does not target it; file and configuration belong to "
+                  "different adapters");
   return {};
 }
 
@@ -110,6 +136,7 @@ Result<AdapterSite> FinishSite(const PeftConfig& config, const Site& site, Overl
   AdapterSite part;
   part.site = site.id;
   part.source = std::move(source);
+  VENEER_ASSIGN(const auto rank, config.RankOf(site.id));
   VENEER_ASSIGN(part.source.params, config.Params());
   VENEER_ASSIGN(part.scale, config.ScaleOf(site.id));
   if (part.scale) {
@@ -121,11 +148,14 @@ Result<AdapterSite> FinishSite(const PeftConfig& config, const Site& site, Overl
   }
   VENEER_TRY(CheckSource(config.kind(), FactsOf(site), part.source, shared, site.id));
   if (!config.import().rank_symbol.empty()) part.rank = SymbolValue(config.kind(), part.source, config.import().rank_symbol.front());
-  VENEER_ASSIGN(const auto rank, config.RankOf(site.id));
   if (rank && *rank != part.rank)
-    return Fail(Code::RANK_MISMATCH, site.id, fmt::format("the configuration says rank {}, the tensors have {}", *rank, part.rank));
+    return Fail(Code::RANK_MISMATCH, site.id,
+                fmt::format("the configuration says rank {}, the tensors have {}; file and configuration belong to different adapters",
+                            *rank, part.rank));
   if (part.rank > std::min(site.in, site.out))
-    return Fail(Code::RANK_MISMATCH, site.id, fmt::format("rank {} is above the smaller dimension {}", part.rank, std::min(site.in, site.out)));
+    return Fail(Code::RANK_MISMATCH, site.id,
+                fmt::format("rank {} is above the smaller dimension {} of the site; the adapter was made for another base", part.rank,
+                            std::min(site.in, site.out)));
   return part;
 }
 
@@ -136,7 +166,9 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
   adapter.notes = config.notes();
   Mapper mapper(config, base);
   VENEER_TRY(mapper.Map(file));
-  if (mapper.sites.empty()) return Fail(Code::NOTHING_MATCHED, "adapter_model.safetensors", "no tensor of the file edits anything in this base");
+  if (mapper.sites.empty())
+    return Fail(Code::NOTHING_MATCHED, "adapter_model.safetensors",
+                "the file has shared tensors only and edits no module; it is incomplete");
   VENEER_ASSIGN(const std::vector<std::string> targets, config.Targets(base));
   adapter.shared = std::move(mapper.shared);
   bool has_effect = (config.kind().flags & VNR_KIND_ADDITIVE) == 0;
