@@ -140,7 +140,7 @@ Status Decoder::ExchangeCache(KvCache& other) {
 Status Decoder::Check(std::span<const TokenId> tokens) const {
   VENEER_TRY(cache_.CheckComposition(*composition_));
   for (std::size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= config_->vocab)
+    if (static_cast<std::uint32_t>(tokens[i]) >= config_->vocab)  // a negative id becomes a large one
       return Fail(Code::TARGET_UNKNOWN, fmt::format("token {}", i),
                   fmt::format("id {}, the vocabulary has 0..{}", tokens[i], config_->vocab - 1));
   const std::uint64_t room = cache_.context() - cache_.position();

@@ -207,6 +207,26 @@ TEST_CASE("decoder: an error of the sink ends the feeding and leaves the cache a
   CHECK(decoder->cache().position() == 0);
 }
 
+TEST_CASE("decoder: an overlay that fails in a hot call ends the decoding with E417 naming the site, and stays refused") {
+  const auto base = OpenTiny();
+  Stack stack(base);
+  stack.Probes({{"model.layers.1.mlp.up_proj", 1}}, 0, true);
+  const auto staged = stack.Stage(ComputeMode::kFast);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto decoder = MakeDecoder(staged);
+    bool shown = false;
+    const Status fed = decoder->Feed(SomeTokens(3, 300), false, [&](std::size_t, std::span<const float>) -> Status {
+      shown = true;
+      return {};
+    });
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().code == Code::PLUGIN_FAULT);
+    CHECK(fed.error().at.find("model.layers.1.mlp.up_proj") != std::string::npos);
+    CHECK_FALSE(shown);
+    CHECK(decoder->cache().position() == 0);
+  }
+}
+
 TEST_CASE("decoder: options that cannot be met are refused with E901 naming the option") {
   const Stack stack(OpenTiny({.context_length = 128}));
   const auto refused = [&](ComputeMode mode, const DecoderOptions& options, const char* at) {

@@ -125,6 +125,13 @@ TEST_CASE("generate: the end of the context is E505, and what was made until the
   CHECK(made.status.error().code == Code::CONTEXT_FULL);
   CHECK(made.result.tokens.size() == 6);  // 3 + 5 fit; the last one is sampled and does not fit any more
   CHECK(made.streamed == made.result.text);
+
+  GenerateOptions holding = Greedy(50);  // whose end could have become a stop string
+  holding.stops = {made.result.text.substr(made.result.text.size() - 1) + "|never|"};
+  const Made held = GenerateTiny({1, 5, 9}, holding, true, {.context = 8});
+  REQUIRE_FALSE(held.status);
+  CHECK(held.result.text == made.result.text);
+  CHECK(held.streamed == made.result.text);
 }
 
 TEST_CASE("generate: a cancel ends it with the caller's error and keeps what was made") {

@@ -14,7 +14,8 @@ namespace {
 const Catalog& Plugins() {
   static const Catalog catalog = [] {
     CatalogOptions options;
-    options.directories = {std::filesystem::path(VENEER_BINARY_DIR) / "lib/veneer/overlays/abi1"};
+    const std::filesystem::path build = VENEER_BINARY_DIR;
+    options.directories = {build / "lib/veneer/overlays/abi1", build / "tests/core/decode/lib"};
     auto scanned = Catalog::Scan(options);
     if (!scanned) throw std::runtime_error(scanned.error().Text());
     return *std::move(scanned);
@@ -43,10 +44,14 @@ const std::vector<float>& Stack::Numbers(std::uint64_t n, float low, float high)
 }
 
 void Stack::Add(const std::string& kind, const std::string& site, std::vector<RoleTensor> tensors, std::vector<ParamValue> params) {
+  AddAdapter(kind, {{site, {std::move(tensors), std::move(params)}, 0, std::nullopt}});
+}
+
+void Stack::AddAdapter(const std::string& kind, std::vector<AdapterSite> sites) {
   auto adapter = std::make_shared<Adapter>();
   adapter->kind = kind;
   adapter->format = "safetensors";
-  adapter->sites.push_back({site, {std::move(tensors), std::move(params)}, 0, std::nullopt});
+  adapter->sites = std::move(sites);
   StageAdapter& entry = adapters_.emplace_back();
   entry.name = "a" + std::to_string(adapters_.size());
   entry.adapter = std::move(adapter);
@@ -96,6 +101,24 @@ Stack& Stack::Rescale(const std::string& site, Scales what) {
   edit.scales_bias = !is_input;
   const std::vector<std::uint64_t> shape = is_input ? std::vector<std::uint64_t>{1, at.in} : std::vector<std::uint64_t>{at.out, 1};
   Add("ia3", site, {Tensor(is_input ? "l_in" : "l_out", shape, l)}, {});
+  return *this;
+}
+
+Stack& Stack::Probes(const std::vector<Probe>& probes, std::int64_t share_key, bool fails) {
+  std::vector<AdapterSite> sites;
+  for (const Probe& probe : probes) {
+    std::vector<ParamValue> params(3);
+    params[0].path = "/value";
+    params[0].d = probe.value;
+    params[1].path = "/share";
+    params[1].type = VNR_PARAM_INT;
+    params[1].i = share_key;
+    params[2].path = "/fails";
+    params[2].type = VNR_PARAM_BOOL;
+    params[2].i = fails ? 1 : 0;
+    sites.push_back({probe.site, {{}, std::move(params)}, 0, std::nullopt});
+  }
+  AddAdapter("test.probe", std::move(sites));
   return *this;
 }
 

@@ -23,8 +23,14 @@ class Stack {
   // One adapter each, on one site, random numbers. Later calls come later in the manifest.
   Stack& LowRank(const std::string& site, std::uint64_t rank, double scale, bool bias = false);
   Stack& Rescale(const std::string& site, Scales what);
+  // One adapter of the test kind (probe_plugin.cc) on several sites, with a value for each: y += value * x[0] on every lane.
+  struct Probe {
+    std::string site;
+    double value;
+  };
+  Stack& Probes(const std::vector<Probe>& probes, std::int64_t share_key, bool fails = false);
 
-  // Throws with the error's text when staging fails. Each stack content has its own composition id.
+  // Throws with the error's text when staging fails. Kinds and sites in their order give the composition its id.
   [[nodiscard]] std::shared_ptr<const StagedComposition> Stage(ComputeMode mode) const;
   [[nodiscard]] const reference::Edits& edits() const { return edits_; }
   [[nodiscard]] const Base& base() const { return *base_; }
@@ -33,6 +39,7 @@ class Stack {
   const Site& SiteOf(const std::string& id) const;
   // n numbers in [low, high), kept for the views of the adapters.
   const std::vector<float>& Numbers(std::uint64_t n, float low, float high);
+  void AddAdapter(const std::string& kind, std::vector<AdapterSite> sites);
   void Add(const std::string& kind, const std::string& site, std::vector<RoleTensor> tensors, std::vector<ParamValue> params);
 
   std::shared_ptr<const Base> base_;
