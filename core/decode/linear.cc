@@ -119,9 +119,9 @@ void LinearGroup::PlanVersions(SitePlan& plan) {
 }
 
 void LinearGroup::PlanPrepared(SitePlan& plan) {
-  const auto shares = [&plan](const OverlayPlan& mine) {
-    return [&plan, &mine](const OverlayPlan& other) {
-      return &other != &mine && other.prepares && other.x_offset == mine.x_offset && other.binding->SharesPrepared(*mine.binding);
+  const auto shares = [](const OverlayPlan& mine) {
+    return [&mine](const OverlayPlan& other) {
+      return other.prepares && other.x_offset == mine.x_offset && other.binding->SharesPrepared(*mine.binding);
     };
   };
   for (OverlayPlan& mine : plan.overlays) {
