@@ -10,9 +10,10 @@
 namespace veneer {
 namespace {
 
-constexpr std::size_t kMaxSignificant = 15;  // every decimal of 15 digits survives decimal -> binary64 -> shortest decimal
 constexpr std::size_t kMaxInteger = 6;
 constexpr std::size_t kMaxFraction = 9;
+// Every decimal of 15 significant digits survives decimal -> binary64 -> shortest decimal.
+static_assert(kMaxInteger + kMaxFraction <= 15);
 constexpr double kMaxMagnitude = 1000;
 constexpr long kMaxExponent = 1'000'000;  // larger than any document: where exact arithmetic on the exponent may stop
 
@@ -83,10 +84,10 @@ Result<Decimal> Decimal::FromAuthored(std::string_view text, std::string_view at
   const std::size_t last = notation->digits.find_last_not_of('0');
   const std::string digits = notation->digits.substr(first, last - first + 1);  // value = 0.digits * 10^point
   const long point = notation->point - static_cast<long>(first);
-  if (digits.size() > kMaxSignificant) return Invalid(text, at, "which has more than 15 significant digits and is not rounded");
   if (point > static_cast<long>(kMaxInteger)) return Invalid(text, at, "which has more than 6 digits before the point");
   const long fraction_size = static_cast<long>(digits.size()) - point;
-  if (fraction_size > static_cast<long>(kMaxFraction)) return Invalid(text, at, "which has more than 9 digits after the point");
+  if (fraction_size > static_cast<long>(kMaxFraction))
+    return Invalid(text, at, "which has more than 9 digits after the point and is not rounded");
 
   std::string canonical = notation->negative ? "-" : "";
   if (point <= 0) {

@@ -43,37 +43,36 @@ std::string ChildPointer(std::string_view parent, std::string_view key) {
   return pointer;
 }
 
-// Source text by line and column (both from 1; columns count code points).
+// Source text by line and column (both from 1; columns count code points). A document of one long line costs no more than another.
 class Source {
  public:
   explicit Source(std::string_view document) : document_(document) {
-    for (std::size_t i = 0; i < document.size(); ++i)
-      if (document[i] == '\n') lines_.push_back(i + 1);
+    for (std::size_t i = 0; i < document.size(); ++i) {
+      if ((static_cast<unsigned char>(document[i]) & 0xC0) != 0x80) characters_.push_back(i);
+      if (document[i] == '\n') lines_.push_back(characters_.size());
+    }
   }
 
-  std::size_t Offset(const toml::source_position& place) const {
-    if (place.line == 0 || place.line > lines_.size()) return document_.size();
-    std::size_t offset = lines_[place.line - 1];
-    for (toml::source_index column = 1; column < place.column && offset < document_.size(); ++column)
-      offset += StepUtf8(document_.substr(offset)).size;
-    return offset;
-  }
   std::string Token(const toml::source_position& place) const {
     const std::string_view rest = document_.substr(Offset(place));
     return std::string(rest.substr(0, TomlTokenSize(rest)));
   }
   std::string_view Line(const toml::source_position& place) const {
-    if (place.line == 0 || place.line > lines_.size()) return {};
-    const std::string_view rest = document_.substr(lines_[place.line - 1]);
+    const std::string_view rest = document_.substr(Offset({place.line, 1}));
     return rest.substr(0, rest.find('\n'));
   }
-  std::string_view Before(const toml::source_position& place) const {
-    return place.line == 0 || place.line > lines_.size() ? document_ : document_.substr(0, lines_[place.line - 1]);
-  }
+  std::string_view Before(const toml::source_position& place) const { return document_.substr(0, Offset({place.line, 1})); }
 
  private:
+  std::size_t Offset(const toml::source_position& place) const {
+    if (place.line == 0 || place.line > lines_.size() || place.column == 0) return document_.size();
+    const std::size_t character = lines_[place.line - 1] + place.column - 1;
+    return character < characters_.size() ? characters_[character] : document_.size();
+  }
+
   std::string_view document_;
-  std::vector<std::size_t> lines_ = {0};  // offset at which each line begins
+  std::vector<std::size_t> characters_;   // offset of each code point
+  std::vector<std::size_t> lines_ = {0};  // index in characters_ at which each line begins
 };
 
 class Converter {

@@ -27,6 +27,16 @@ TEST_CASE("toml: numbers keep the text their author wrote, wherever they stand",
         "{\"a\":" + std::string(3000, '1') + "." + std::string(3000, '2') + "}");
 }
 
+TEST_CASE("toml: 40,000 numbers on one line behind a character of several bytes are each the right one", "[manifest]") {
+  std::string text = "a = [\"\xC3\xA4\"";
+  std::string tree = "{\"a\":[\"\xC3\xA4\"";
+  for (int i = 0; i < 40'000; ++i) {
+    text += fmt::format(",{}.5", i);
+    tree += fmt::format(",{}.5", i);
+  }
+  CHECK(Tree(text + "]") == tree + "]}");
+}
+
 TEST_CASE("toml: numbers as keys, in strings and in comments are left alone", "[manifest]") {
   CHECK(Tree("18446744073709551616 = 1") == R"({"18446744073709551616":1})");
   CHECK(Tree("[18446744073709551616]\na = 1") == R"({"18446744073709551616":{"a":1}})");
