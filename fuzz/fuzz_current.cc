@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     FUZZ_EXPECT(current.error().code == veneer::Code::STATE_CORRUPT);
   }
-  for (const std::uint64_t generation : {1, 12}) {
+  for (const std::uint64_t generation : {std::uint64_t{1}, std::uint64_t{12}}) {
     if (const auto record = veneer::ParseGeneration(text, generation)) {
       FUZZ_EXPECT(veneer::PrintGeneration(*record) == text);
       FUZZ_EXPECT(record->generation == generation && record->ancestor < generation);
