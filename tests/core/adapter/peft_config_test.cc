@@ -39,9 +39,9 @@ TEST_CASE("config: one set of modules reads under list, string and default alike
     if (!read) FAIL(read.error().Text());
     CHECK(read->sites.size() == 4);
   }
-  CHECK(On(modules, R"(["proj"])").CodeOf() == 405);               // a list entry is a whole name
-  CHECK(On(modules, R"("(q|v)_proj")").CodeOf() == 405);           // a string matches the whole path
-  CHECK(On(modules, R"(["q_proj","v_proj","x"])").CodeOf() == 0);  // an entry that names nothing here
+  CHECK(On(modules, R"(["_attn.q_proj","_attn.v_proj"])").CodeOf() == 405);  // an entry begins where a name begins
+  CHECK(On(modules, R"("(q|v)_proj")").CodeOf() == 405);                     // a string matches the whole path
+  CHECK(On(modules, R"(["q_proj","v_proj","x"])").CodeOf() == 0);            // an entry that names nothing here
   CHECK(On(modules, "4").CodeOf() == 204);
   CHECK(On(modules, "[4]").CodeOf() == 204);
   CHECK(On(modules, R"("(")").CodeOf() == 103);
