@@ -16,7 +16,7 @@ class Decimal {
   Decimal() = default;  // "0"
 
   // Any decimal notation an author may use ("0.70", "7e-1", "+0.7"), shifted, never rounded. E208 with `at` for NaN, infinity, -0,
-  // more than 15 significant digits, more than 6 before or 9 after the point, or |w| > 1000.
+  // more than 6 digits before or 9 after the point (so never more than 15 significant ones), or |w| > 1000.
   static Result<Decimal> FromAuthored(std::string_view text, std::string_view at);
   // The canonical spelling only; E212 for another spelling of a valid value, E208 otherwise.
   static Result<Decimal> FromCanonical(std::string_view text, std::string_view at);
