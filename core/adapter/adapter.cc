@@ -42,8 +42,7 @@ Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
     return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
   AdapterFiles files;
   VENEER_ASSIGN(files.weights, FileBytes::Copy(weights, kMaxWeights));
-  if (LooksLikePickle(AsText(files.weights.bytes())))
-    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
+  if (LooksLikePickle(AsText(files.weights.bytes()))) return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
   if (AsText(files.weights.bytes()).starts_with("GGUF"))
     return Fail(Code::FORMAT_UNSUPPORTED, weights.string(),
                 "is a GGUF adapter, which comes later; use the PEFT directory that it was converted from");

@@ -132,7 +132,7 @@ Status PeftConfig::SelectKind(const Catalog& catalog, std::string_view wanted) {
 Status PeftConfig::ApplyRules() const {
   for (const auto& [key, value] : document_->members) {
     const bool is_common = std::ranges::find(kHarmless, key) != kHarmless.end() || key == "task_type" || key == "bias" ||
-                           std::ranges::any_of(kRefused, [&key = key](const Refusal& refusal) { return key == refusal.key; });
+                           std::ranges::any_of(kRefused, [&name = key](const Refusal& refusal) { return name == refusal.key; });
     bool has_rules = false, is_decided = false;
     for (const ImportRule& rule : import().rules) {
       if (rule.key != key) continue;
