@@ -100,7 +100,8 @@ class OverlayBinding {
   [[nodiscard]] const vnr_program& program() const { return program_; }
   // Same artifact, same prepare_share_key: from the same x both prepare the same bytes, so one of them may do it for both.
   [[nodiscard]] bool SharesPrepared(const OverlayBinding& other) const {
-    return program_.prepare_share_key != 0 && program_.prepare_share_key == other.program_.prepare_share_key && artifact_ == other.artifact_;
+    return program_.prepare_share_key != 0 && program_.prepare_share_key == other.program_.prepare_share_key &&
+           artifact_ == other.artifact_;
   }
   [[nodiscard]] const SiteFacts& site() const { return site_; }
 
