@@ -18,12 +18,12 @@ constexpr std::string_view kIntroduction =
 
 First steps, without a store:
   veneer generate --base model.gguf -p "Once upon a time"
-  veneer generate --base model.gguf --adapter my-lora/ --adapter my-ia3/=0.5 -p "Once upon a time"
+  veneer generate --base model.gguf --adapter my-adapter/ --adapter another/=0.5 -p "Once upon a time"
 
 With a store (named files, activation as a transaction, rollback):
   veneer init
   veneer import base model.gguf --name tiny
-  veneer import adapter my-lora/ --name style
+  veneer import adapter my-adapter/ --name style
   veneer compose --base tiny --adapter style=0.8 -o style.toml
   veneer activate style.toml
   veneer generate -p "Once upon a time"
