@@ -58,8 +58,8 @@ class FileBytes {
   std::string name_;
 };
 
-// Opens a regular file for reading without following a final symlink and without blocking on FIFOs. E301 when it does not
-// exist, E304 when it is not a regular file, else E603.
+// Opens a regular file for reading without blocking on FIFOs. Follows symlinks: these are the user's own paths (the store opens its
+// files through Sys, which follows none). E301 when it does not exist, E304 when it is not a regular file, else E603.
 Result<UniqueFd> OpenRegular(const std::filesystem::path& path);
 
 // Whole file as text, at most `limit` bytes (E101 above).

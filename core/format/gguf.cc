@@ -282,7 +282,8 @@ class GgufParser {
     return *end;
   }
 
-  // Views, once the header's end and with it the data's beginning is known. The last tensor's padding may be missing.
+  // Views, once the header's end and with it the data's beginning is known. The format pads every tensor, the last one too: without
+  // its padding the file has been cut.
   Status LocateData() {
     const auto begin = CheckedAlignUp(reader_.position(), alignment_);
     const std::uint64_t available = begin && *begin <= bytes_.size() ? bytes_.size() - *begin : 0;
@@ -295,6 +296,10 @@ class GgufParser {
             fmt::format("bytes {} to {} of the data, the file has {}; it is cut off, fetch it again", offset, offset + size, available));
       if (size != 0) file_.tensors_[i].bytes = bytes_.subspan(*begin + offset, size);
     }
+    if (available < data_size_)
+      return Fail(Code::TENSOR_BOUNDS, file_.tensors_.back().name,
+                  fmt::format("the padding to byte {} of the data is missing, the file has {}; it is cut off, fetch it again", data_size_,
+                              available));
     return {};
   }
 

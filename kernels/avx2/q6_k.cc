@@ -11,7 +11,7 @@ namespace veneer::kernels::avx2 {
 namespace {
 
 struct Q6_K {
-  static constexpr std::uint64_t kBlock = 256, kBlockBytes = sizeof(BlockQ6_K);
+  static constexpr std::uint64_t kBlock = 256;
   static constexpr int kRows = 4;
 
   VENEER_INLINE const BlockQ6_K& At(const void* row, std::uint64_t b) { return static_cast<const BlockQ6_K*>(row)[b]; }
