@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/adapter/native_reader.h"
+#include "core/adapter/params.h"
 #include "core/adapter/peft_config.h"
 #include "core/adapter/peft_reader.h"
 #include "core/base/bytes.h"
@@ -12,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxWeights = std::uint64_t{4} << 30;
 constexpr std::uint64_t kMaxConfig = 1 << 20;
 constexpr std::string_view kPickleRemedy =
     "is a pickle, which can run code when it is read; save the adapter as safetensors (PEFT: safe_serialization=True)";
@@ -20,6 +21,15 @@ constexpr std::string_view kPickleRemedy =
 // A bare pickle starts with its protocol, PyTorch's container is a zip of pickles.
 bool LooksLikePickle(std::string_view text) {
   return text.starts_with("PK\x03\x04") || (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5);
+}
+
+// The kernels read replaced rows in place; a tensor in a safetensors file may begin anywhere.
+void AlignReplacements(Adapter& adapter) {
+  for (Replacement& one : adapter.replacements) {
+    const std::span<const std::byte> bytes = one.tensor.bytes;
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % InfoOf(one.tensor.dtype).block_bytes == 0) continue;
+    one.tensor.bytes = adapter.converted.emplace_back(bytes.begin(), bytes.end());
+  }
 }
 
 }  // namespace
@@ -41,37 +51,50 @@ Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
   if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt")
     return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
   AdapterFiles files;
-  VENEER_ASSIGN(files.weights, FileBytes::Copy(weights, kMaxWeights));
+  VENEER_ASSIGN(files.weights, FileBytes::Copy(weights, kMaxAdapterBytes));
   if (LooksLikePickle(AsText(files.weights.bytes()))) return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
   if (AsText(files.weights.bytes()).starts_with("GGUF"))
     return Fail(Code::FORMAT_UNSUPPORTED, weights.string(),
                 "is a GGUF adapter, which comes later; use the PEFT directory that it was converted from");
-  if (!fs::exists(config, ignored))
+  if (fs::is_directory(path, ignored) && !fs::exists(config, ignored))
     return Fail(Code::BLOB_MISSING, config.string(), "an adapter needs its adapter_config.json: scale and targets are in it");
-  VENEER_ASSIGN(files.config, FileBytes::Copy(config, kMaxConfig));
+  // What describes itself takes no configuration, whatever lies beside it.
+  const auto parsed = SafetensorsFile::Parse(files.weights.bytes());
+  if ((!parsed || !DescribesItself(*parsed)) && fs::exists(config, ignored)) {
+    VENEER_ASSIGN(files.config, FileBytes::Copy(config, kMaxConfig));
+  }
   return files;
 }
 
 Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind) {
-  if (!files.config) return Fail(Code::BLOB_MISSING, files.weights.name(), "an adapter needs its adapter_config.json");
-  auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
-  if (!config) return Fail(std::move(config).error().Within(files.config->name()));
   auto parsed = SafetensorsFile::Parse(files.weights.bytes());
   if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
+  if (!files.config) {
+    auto native = IdentifyNative(*parsed, catalog, kind);
+    if (!native) return Fail(std::move(native).error().Within(files.weights.name()));
+    return native;
+  }
+  auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
+  if (!config) return Fail(std::move(config).error().Within(files.config->name()));
   return config->kind().id;
 }
 
-Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, std::string_view kind) {
-  if (!files.config) return Fail(Code::BLOB_MISSING, files.weights.name(), "an adapter needs its adapter_config.json");
-  auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
-  if (!config) return Fail(std::move(config).error().Within(files.config->name()));
+Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, const AdapterRequest& request) {
   auto parsed = SafetensorsFile::Parse(files.weights.bytes());
   if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
   Adapter adapter;
   adapter.format = "safetensors";
-  VENEER_TRY(ReadPeftTensors(*parsed, *config, base, adapter));
+  if (files.config) {
+    auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, request.kind);
+    if (!config) return Fail(std::move(config).error().Within(files.config->name()));
+    VENEER_TRY(ReadPeftTensors(*parsed, *config, base, adapter));
+    adapter.config = *std::move(files.config);
+  } else {
+    VENEER_TRY(ReadNative(*parsed, base, catalog, request.kind, adapter));
+  }
   adapter.weights = std::move(files.weights);  // the views point into the mapping, which does not move
-  adapter.config = *std::move(files.config);
+  AlignReplacements(adapter);
+  VENEER_TRY(OverrideParams(catalog, request.params, adapter));
   return adapter;
 }
 

@@ -2,12 +2,16 @@
 #ifndef VENEER_CORE_ADAPTER_ADAPTER_H_
 #define VENEER_CORE_ADAPTER_ADAPTER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/adapter/replacement.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/model/base.h"
@@ -24,29 +28,41 @@ struct AdapterSite {
 };
 
 struct Adapter {
-  std::string kind;                // kind id that claimed it
-  std::string format;              // "safetensors"
-  std::vector<AdapterSite> sites;  // sorted by site id
-  OverlaySource shared;            // artifact-scoped
-  std::uint64_t rank = 0;          // largest
-  std::vector<std::string> notes;  // what was ignored and why, warnings (another base named, all deltas zero)
-  FileBytes weights, config;       // private copies; the tensor views point into `weights`
+  std::string kind;                              // kind id that claimed it
+  std::string format;                            // "safetensors"
+  std::vector<AdapterSite> sites;                // sorted by site id
+  std::vector<Replacement> replacements;         // sorted by site; in force just before the sites' edits, in full at any strength but 0
+  OverlaySource shared;                          // artifact-scoped
+  std::uint64_t rank = 0;                        // largest
+  std::vector<std::string> notes;                // what was ignored and why, warnings (another base named, all deltas zero)
+  FileBytes weights, config;                     // private copies; the tensor views point into `weights`,
+  std::deque<std::vector<std::byte>> converted;  // or into one of these, where the file's own bytes would not do
+};
+
+// What is asked for beside the files.
+struct AdapterRequest {
+  std::string kind = {};  // the kind to use when the files do not decide; empty: they must
+  // Parameters that take the place of what the files say, name -> value: a manifest's params.
+  std::vector<std::pair<std::string, std::string>> params = {};
 };
 
 // The files of an adapter, as they lie in a directory of the user or in the store.
 struct AdapterFiles {
   FileBytes weights;
-  std::optional<FileBytes> config;  // adapter_config.json
+  std::optional<FileBytes> config;  // adapter_config.json; files that describe themselves have none
 };
-// `path`: a PEFT directory, or a single adapter file. Refuses pickles (`adapter_model.bin`) by name, E401.
+inline constexpr std::uint64_t kMaxAdapterBytes = std::uint64_t{4} << 30;
+
+// `path`: a PEFT directory, or a single adapter file, beside which its adapter_config.json lies unless it describes itself. Refuses pickles
+// (`adapter_model.bin`) by name, E401.
 Result<AdapterFiles> OpenAdapterFiles(const std::filesystem::path& path);
 
 // The kind that takes these files, and that both parse: what can be known without a base. E401, E415 ... as ReadAdapter.
 Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind = {});
 
 // Reads and checks everything against the base's sites and the catalogue's declarations; runs no plugin code.
-// `kind`: the kind to use when the files do not decide (empty: they must). Codes: E401, E404, E405, E406, E411, E415, E418, E419, E420 …
-Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, std::string_view kind = {});
+// Codes: E213, E401, E404, E405, E406, E411, E415, E418, E419, E420 …
+Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, const AdapterRequest& request = {});
 
 }  // namespace veneer
 

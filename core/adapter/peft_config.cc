@@ -13,10 +13,22 @@ constexpr std::size_t kMaxPatterns = 512;
 constexpr double kMaxRank = 65536;
 constexpr JsonLimits kConfigLimits{.bytes = 1 << 20, .depth = 8, .items = 50'000};
 
-// Keys that say nothing about the computation, whatever their value.
-constexpr std::array kHarmless{"peft_type",          "base_model_name_or_path", "revision",       "inference_mode",  "auto_mapping",
-                               "peft_version",       "runtime_config",          "target_modules", "exclude_modules", "layers_pattern",
-                               "layers_to_transform"};
+// Keys that say nothing about the computation whatever their value, or that are read here or in peft_replacements.cc.
+constexpr std::array kCommon{"peft_type",
+                             "base_model_name_or_path",
+                             "revision",
+                             "inference_mode",
+                             "auto_mapping",
+                             "peft_version",
+                             "runtime_config",
+                             "target_modules",
+                             "exclude_modules",
+                             "layers_pattern",
+                             "task_type",
+                             "bias",
+                             "layers_to_transform",
+                             "modules_to_save",
+                             "trainable_token_indices"};
 
 struct Refusal {
   const char* key;
@@ -24,9 +36,6 @@ struct Refusal {
 };
 // Common keys that ask for something this reader does not do; accepted with an inert value.
 constexpr std::array kRefused{
-    Refusal{"modules_to_save", "the file replaces whole modules, and replacement tensors come later; train without modules_to_save"},
-    Refusal{"trainable_token_indices",
-            "the file replaces rows of the embedding, and replacement tensors come later; train without trainable tokens"},
     Refusal{"target_parameters", "adapts raw parameters (fused experts), which this version does not; target modules instead"},
     Refusal{"layer_replication", "repeats layers and so changes the architecture, which an overlay cannot; no remedy but another adapter"},
     Refusal{"fan_in_fan_out",
@@ -88,7 +97,7 @@ Result<bool> ModuleList::Matches(std::string_view module) const {
   });
 }
 
-const Json* PeftConfig::FindActive(std::string_view key) const {
+const Json* PeftConfig::Find(std::string_view key) const {
   const Json* value = document_->Find(key);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
@@ -131,7 +140,7 @@ Status PeftConfig::SelectKind(const Catalog& catalog, std::string_view wanted) {
 
 Status PeftConfig::ApplyRules() const {
   for (const auto& [key, value] : document_->members) {
-    const bool is_common = std::ranges::find(kHarmless, key) != kHarmless.end() || key == "task_type" || key == "bias" ||
+    const bool is_common = std::ranges::find(kCommon, key) != kCommon.end() ||
                            std::ranges::any_of(kRefused, [&name = key](const Refusal& refusal) { return name == refusal.key; });
     bool has_rules = false, is_decided = false;
     for (const ImportRule& rule : import().rules) {
@@ -159,19 +168,15 @@ Status PeftConfig::CheckCommon() {
     if (value != nullptr && !value->is_inert())
       return Fail(Code::FORMAT_UNSUPPORTED, value->at, fmt::format("{}: {}", value->Dump().substr(0, 120), why));
   }
-  if (const Json* bias = FindActive("bias"); bias != nullptr && (!bias->is_string() || bias->text != "none"))
-    return Fail(Code::FORMAT_UNSUPPORTED, "/bias",
-                fmt::format("{}: the file replaces biases of the base, and replacement tensors come later; train with bias \"none\"",
-                            bias->Dump()));
-  if (const Json* task = FindActive("task_type"); task != nullptr && (!task->is_string() || task->text != "CAUSAL_LM"))
+  if (const Json* task = Find("task_type"); task != nullptr && (!task->is_string() || task->text != "CAUSAL_LM"))
     return Fail(Code::FORMAT_UNSUPPORTED, "/task_type", fmt::format("{}, only \"CAUSAL_LM\" (or null) is decoded here", task->Dump()));
-  if (const Json* base = FindActive("base_model_name_or_path"); base != nullptr && !base->text.empty())
+  if (const Json* base = Find("base_model_name_or_path"); base != nullptr && !base->text.empty())
     notes_.push_back(fmt::format("its configuration names the base '{}' (not checked; shapes are)", base->text));
   return {};
 }
 
 Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
-  const Json* targets = FindActive("target_modules");
+  const Json* targets = Find("target_modules");
   Json defaults;
   if (targets == nullptr) {
     VENEER_ASSIGN(const Json by_arch, ParseJson(import().default_targets.empty() ? "{}" : import().default_targets));
@@ -185,11 +190,11 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
   const bool is_all_linear = targets->is_string() && targets->text == "all-linear";
   VENEER_ASSIGN(const ModuleList listed, ModuleList::Parse(*targets, ModuleList::Suffix::kDotted));
   std::optional<ModuleList> excluded;
-  if (const Json* value = FindActive("exclude_modules")) {
+  if (const Json* value = Find("exclude_modules")) {
     VENEER_ASSIGN(excluded, ModuleList::Parse(*value, ModuleList::Suffix::kDotted));
   }
   std::optional<std::vector<std::uint64_t>> layers;
-  if (const Json* value = FindActive("layers_to_transform"); value != nullptr && !value->is_inert()) {
+  if (const Json* value = Find("layers_to_transform"); value != nullptr && !value->is_inert()) {
     if (targets->is_string())
       return Fail(Code::FORMAT_UNSUPPORTED, value->at, "does not go together with a regular expression in target_modules");
     layers.emplace();
@@ -197,7 +202,7 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
       VENEER_ASSIGN(layers->emplace_back(), one.U64());
     }
   }
-  if (const Json* value = FindActive("layers_pattern"); value != nullptr && !value->is_inert()) {
+  if (const Json* value = Find("layers_pattern"); value != nullptr && !value->is_inert()) {
     const auto names_layers = [](const Json& one) { return one.text == "layers"; };
     if (!(value->is_array() ? std::ranges::any_of(value->elements, names_layers) : names_layers(*value)))
       return Fail(Code::NOTHING_MATCHED, value->at, fmt::format("{}, the layers of this architecture lie in 'layers'", value->Dump()));
@@ -222,7 +227,7 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
 
 Result<bool> PeftConfig::Lists(const std::string& key, const std::string& default_json, const std::string& arch,
                                std::string_view module) const {
-  if (const Json* value = FindActive(key)) {
+  if (const Json* value = Find(key)) {
     VENEER_ASSIGN(const ModuleList list, ModuleList::Parse(*value, ModuleList::Suffix::kPlain));
     return list.Matches(module);
   }
@@ -236,10 +241,10 @@ Result<bool> PeftConfig::Lists(const std::string& key, const std::string& defaul
 Result<PeftConfig::ModuleNumbers> PeftConfig::ReadNumbers(const std::string& pattern_key, const std::string& key, double otherwise) const {
   ModuleNumbers numbers;
   numbers.otherwise = otherwise;
-  if (const Json* value = FindActive(key)) {
+  if (const Json* value = Find(key)) {
     VENEER_ASSIGN(numbers.otherwise, value->Number());
   }
-  const Json* patterns = pattern_key.empty() ? nullptr : FindActive(pattern_key);
+  const Json* patterns = pattern_key.empty() ? nullptr : Find(pattern_key);
   if (patterns == nullptr) return numbers;
   if (!patterns->is_object()) return Fail(Code::FIELD_TYPE, patterns->at, "write an object: pattern -> number");
   if (patterns->members.size() > kMaxPatterns)
@@ -265,7 +270,7 @@ Status PeftConfig::ReadScale() {
   const ImportScale& scale = *import().scale;
   VENEER_ASSIGN(numerator_, ReadNumbers(scale.numerator_pattern, scale.numerator_key, scale.numerator_default));
   VENEER_ASSIGN(denominator_, ReadNumbers(scale.denominator_pattern, scale.denominator_key, scale.denominator_default));
-  if (const Json* root = scale.sqrt_key.empty() ? nullptr : FindActive(scale.sqrt_key)) {
+  if (const Json* root = scale.sqrt_key.empty() ? nullptr : Find(scale.sqrt_key)) {
     VENEER_ASSIGN(takes_root_, root->Bool());
   }
   return {};
@@ -296,7 +301,7 @@ Result<std::vector<ParamValue>> PeftConfig::Params() const {
   if (import().params.empty()) return params;
   VENEER_ASSIGN(const ParamSchema schema, ParamSchema::Parse(kind_->config_schema, "kind " + kind_->id));
   for (const ImportParam& declared : import().params) {
-    const Json* value = FindActive(declared.key);
+    const Json* value = Find(declared.key);
     Json fallback;
     if (value == nullptr) {
       if (!declared.default_json)

@@ -39,6 +39,7 @@ class PeftConfig {
   [[nodiscard]] const KindDecl& kind() const { return *kind_; }
   [[nodiscard]] const ImportDecl& import() const { return *kind_->import; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  [[nodiscard]] const Json* Find(std::string_view key) const;  // nullptr for absent and null
 
   // Ids of the base's sites that the configuration targets, sorted.
   [[nodiscard]] Result<std::vector<std::string>> Targets(const Base& base) const;
@@ -63,7 +64,6 @@ class PeftConfig {
   };
   Status ReadScale();
   [[nodiscard]] Result<ModuleNumbers> ReadNumbers(const std::string& pattern_key, const std::string& key, double otherwise) const;
-  [[nodiscard]] const Json* FindActive(std::string_view key) const;  // nullptr for absent and null
 
   std::shared_ptr<const Json> document_;
   const KindDecl* kind_ = nullptr;

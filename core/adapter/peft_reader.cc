@@ -1,46 +1,16 @@
 #include "core/adapter/peft_reader.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
+#include "core/adapter/names.h"
+#include "core/adapter/peft_replacements.h"
+#include "core/adapter/site_facts.h"
+
 namespace veneer {
 namespace {
-
-constexpr std::string_view kPrefix = "base_model.model.";
-constexpr std::size_t kMaxListed = 10;
-
-SiteFacts FactsOf(const Site& site) {
-  SiteFacts facts;
-  facts.id = site.id;
-  facts.index = site.index;
-  facts.shape_class = static_cast<std::uint32_t>(site.shape_class);
-  facts.out = site.out;
-  facts.in = site.in;
-  return facts;
-}
-
-// Tensors that belong to PEFT itself, not to a kind: refused with what they are instead of as strangers.
-std::string_view KnownStranger(std::string_view name, const SiteTable& sites) {
-  constexpr std::string_view kBaseLayer = ".base_layer", kWeight = ".weight", kBias = ".bias";
-  if (name.find(".modules_to_save") != std::string_view::npos) return "a replaced module (modules_to_save)";
-  if (name.find(".token_adapter.") != std::string_view::npos) return "replaced rows of an embedding (trainable tokens)";
-  const bool is_weight = name.ends_with(kWeight), is_bias = name.ends_with(kBias);
-  if (!is_weight && !is_bias) return {};
-  std::string_view module = name.substr(0, name.size() - (is_weight ? kWeight : kBias).size());
-  const bool is_copy = module.ends_with(kBaseLayer);
-  if (is_copy) module.remove_suffix(kBaseLayer.size());
-  if (sites.Find(module) == nullptr) return {};
-  if (is_bias) return "a trained bias of the base";
-  return is_copy ? "a saved copy of a base tensor" : "a replacement of a whole tensor of the base";
-}
-
-std::string FirstOf(const std::vector<std::string>& names) {
-  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kMaxListed, names.size()));
-  return fmt::format("{}{}", fmt::join(names.begin(), end, ", "), names.size() > kMaxListed ? ", …" : "");
-}
 
 bool IsAllZero(const TensorView& tensor) {
   return std::ranges::all_of(tensor.bytes, [](std::byte byte) { return byte == std::byte{0}; });
@@ -48,35 +18,15 @@ bool IsAllZero(const TensorView& tensor) {
 
 class Mapper {
  public:
-  Mapper(const PeftConfig& config, const Base& base) : config_(config), base_(base) {}
+  Mapper(const PeftConfig& config, const Base& base, PeftReplacements& replacements)
+      : config_(config), base_(base), replacements_(replacements) {}
 
   Status Map(const SafetensorsFile& file) {
-    // One prefix rule per file, then every name must resolve.
-    const bool is_prefixed = std::ranges::all_of(file.tensors, [](const TensorView& t) { return t.name.starts_with(kPrefix); });
-    for (const TensorView& tensor : file.tensors) {
-      const std::string_view name = is_prefixed ? std::string_view(tensor.name).substr(kPrefix.size()) : std::string_view(tensor.name);
-      VENEER_TRY(MapOne(name, tensor));
-    }
-    const std::size_t total = file.tensors.size(), lost = strangers_.size() + homeless_.size();
-    if (lost == total) {
-      strangers_.insert(strangers_.end(), homeless_.begin(), homeless_.end());
-      return Fail(
-          Code::NOTHING_MATCHED, "adapter_model.safetensors",
-          fmt::format("0 of {} tensors edit anything in this base ({}, {} layers); a name must be '{}' or nothing, then a module of the "
-                      "base, then a suffix of kind {}. The file has: {}",
-                      total, base_.config().arch, base_.config().n_layers, kPrefix, config_.kind().id, FirstOf(strangers_)));
-    }
-    if (!strangers_.empty())
-      return Fail(Code::TENSOR_UNMATCHED, strangers_.front(),
-                  fmt::format("{} of {} tensors are nothing that kind {} knows: {}; ignoring them would change what the adapter does",
-                              strangers_.size(), total, config_.kind().id, FirstOf(strangers_)));
-    if (!homeless_.empty())
-      return Fail(
-          Code::TARGET_UNKNOWN, homeless_.front(),
-          fmt::format("{} of {} tensors belong to modules that the base ({}, {} layers) does not have: {}; use the base that the adapter "
-                      "was trained on",
-                      homeless_.size(), total, base_.config().arch, base_.config().n_layers, FirstOf(homeless_)));
-    return {};
+    const std::string_view prefix = PrefixOf(file);
+    for (const TensorView& tensor : file.tensors) VENEER_TRY(MapOne(PlainName(tensor.name, prefix), tensor));
+    return unplaced_.Check(
+        file.tensors.size(), config_.kind().id, base_,
+        fmt::format("'base_model.model.' or nothing, then a module of the base, then a suffix of kind {}", config_.kind().id));
   }
 
   std::map<std::string, OverlaySource> sites;  // by site id
@@ -106,16 +56,16 @@ class Mapper {
       sites[module].tensors.push_back({declared.role, tensor});
       return {};
     }
-    if (const std::string_view what = KnownStranger(name, base_.sites()); !what.empty())
-      return Fail(Code::FORMAT_UNSUPPORTED, tensor.name,
-                  fmt::format("is {}, and replacement tensors come later; save the adapter without it", what));
-    (is_homeless ? homeless_ : strangers_).push_back(tensor.name);
+    VENEER_ASSIGN(const bool is_replacement, replacements_.Take(name, tensor));
+    if (is_replacement) return {};
+    is_homeless ? unplaced_.AddHomeless(tensor.name) : unplaced_.AddStranger(tensor.name);
     return {};
   }
 
   const PeftConfig& config_;
   const Base& base_;
-  std::vector<std::string> strangers_, homeless_;
+  PeftReplacements& replacements_;
+  Unplaced unplaced_;
 };
 
 // What the configuration targets and what the file holds must be the same modules.
@@ -164,7 +114,8 @@ Result<AdapterSite> FinishSite(const PeftConfig& config, const Site& site, Overl
 Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, const Base& base, Adapter& adapter) {
   adapter.kind = config.kind().id;
   adapter.notes = config.notes();
-  Mapper mapper(config, base);
+  VENEER_ASSIGN(PeftReplacements replacements, PeftReplacements::Parse(config, base));
+  Mapper mapper(config, base, replacements);
   VENEER_TRY(mapper.Map(file));
   if (mapper.sites.empty())
     return Fail(Code::NOTHING_MATCHED, "adapter_model.safetensors",
@@ -180,7 +131,8 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
     adapter.sites.push_back(std::move(part));
   }
   VENEER_TRY(CheckCoverage(targets, mapper.sites));
-  if (!has_effect) adapter.notes.emplace_back("all its edits are zero: it was saved before any training");
+  VENEER_ASSIGN(adapter.replacements, std::move(replacements).Finish(adapter.notes));
+  if (!has_effect && adapter.replacements.empty()) adapter.notes.emplace_back("all its edits are zero: it was saved before any training");
   return {};
 }
 

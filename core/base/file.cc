@@ -27,6 +27,22 @@ Result<const std::byte*> MapReadOnly(int fd, std::size_t size, const std::string
   return static_cast<const std::byte*>(data);
 }
 
+Result<UniqueFd> CreateMemory(const std::string& name) {
+  UniqueFd copy(memfd_create("veneer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!copy.valid()) return Fail(IoError(errno, name, "create a private copy"));
+  return copy;
+}
+
+Status WriteAt(const UniqueFd& file, std::span<const std::byte> bytes, std::uint64_t offset, const std::string& name) {
+  for (std::size_t written = 0; written < bytes.size();) {
+    const ssize_t put = pwrite(file.get(), bytes.data() + written, bytes.size() - written, static_cast<off_t>(offset + written));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return Fail(IoError(errno, name, "write a private copy"));
+    written += static_cast<std::size_t>(put);
+  }
+  return {};
+}
+
 }  // namespace
 
 Error IoError(int errno_value, std::string at, std::string_view action) {
@@ -112,8 +128,7 @@ Result<FileBytes> FileBytes::CopyFd(const UniqueFd& fd, std::string name, std::u
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > limit) return Fail(Code::INPUT_TOO_LARGE, name, fmt::format("{} bytes, allowed {}", size, limit));
   if (size == 0) return Fail(Code::HEADER_CORRUPT, name, "the file is empty");
-  UniqueFd copy(memfd_create("veneer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!copy.valid()) return Fail(IoError(errno, name, "create a private copy"));
+  VENEER_ASSIGN(UniqueFd copy, CreateMemory(name));
   if (ftruncate(copy.get(), info.st_size) != 0) return Fail(IoError(errno, name, "size a private copy"));
   std::uint64_t done = 0;
   std::byte buffer[1 << 16];
@@ -123,14 +138,20 @@ Result<FileBytes> FileBytes::CopyFd(const UniqueFd& fd, std::string name, std::u
     if (got < 0) return Fail(IoError(errno, name, "read"));
     if (got == 0) return Fail(Code::BLOB_CHANGED, name, "the file became shorter while it was read; try again");
     const auto part = std::min(static_cast<std::uint64_t>(got), size - done);
-    for (std::uint64_t written = 0; written < part;) {
-      const ssize_t put = pwrite(copy.get(), buffer + written, part - written, static_cast<off_t>(done + written));
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return Fail(IoError(errno, name, "write a private copy"));
-      written += static_cast<std::uint64_t>(put);
-    }
+    VENEER_TRY(WriteAt(copy, std::span(buffer, part), done, name));
     done += part;
   }
+  return Seal(std::move(copy), size, std::move(name));
+}
+
+Result<FileBytes> FileBytes::Of(std::span<const std::byte> bytes, std::string name) {
+  if (bytes.empty()) return Fail(Code::HEADER_CORRUPT, name, "the file is empty");
+  VENEER_ASSIGN(UniqueFd copy, CreateMemory(name));
+  VENEER_TRY(WriteAt(copy, bytes, 0, name));
+  return Seal(std::move(copy), bytes.size(), std::move(name));
+}
+
+Result<FileBytes> FileBytes::Seal(UniqueFd copy, std::size_t size, std::string name) {
   if (fcntl(copy.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return Fail(IoError(errno, name, "seal a private copy"));
   FileBytes file;

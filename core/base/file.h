@@ -46,12 +46,15 @@ class FileBytes {
   // afterwards. E101 when it is larger than `limit` bytes.
   static Result<FileBytes> Copy(const std::filesystem::path& path, std::uint64_t limit);
   static Result<FileBytes> CopyFd(const UniqueFd& fd, std::string name, std::uint64_t limit);
+  // The same of bytes in memory, for what was made and not read. E402 when there are none.
+  static Result<FileBytes> Of(std::span<const std::byte> bytes, std::string name);
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
   [[nodiscard]] const std::string& name() const { return name_; }  // path, for messages
   [[nodiscard]] const UniqueFd& fd() const { return fd_; }         // of the mapped file or memfd
 
  private:
+  static Result<FileBytes> Seal(UniqueFd copy, std::size_t size, std::string name);
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   UniqueFd fd_;

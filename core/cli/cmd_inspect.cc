@@ -74,7 +74,7 @@ Result<OutJson> InspectAdapter(Session& session, const std::string& path) {
   if (session.options().base || session.options().manifest) {
     VENEER_ASSIGN(const auto base, session.SelectedBase());
     VENEER_ASSIGN(Catalog * catalog, session.catalog());
-    VENEER_ASSIGN(const Adapter adapter, ReadAdapter(std::move(blobs.files), *base, *catalog, session.options().kind.value_or("")));
+    VENEER_ASSIGN(const Adapter adapter, ReadAdapter(std::move(blobs.files), *base, *catalog, {.kind = session.options().kind.value_or("")}));
     facts["kind"] = adapter.kind;
     facts["format"] = adapter.format;
     facts["rank"] = adapter.rank;
@@ -82,6 +82,11 @@ Result<OutJson> InspectAdapter(Session& session, const std::string& path) {
     facts["sites"] = OutJson::array();
     for (const AdapterSite& site : adapter.sites)
       facts["sites"].push_back({{"site", site.site}, {"rank", site.rank}, {"scale", site.scale ? OutJson(*site.scale) : OutJson("-")}});
+    if (!adapter.replacements.empty()) facts["replaces"] = OutJson::array();
+    for (const Replacement& one : adapter.replacements)
+      facts["replaces"].push_back({{"site", one.site},
+                                   {"type", InfoOf(one.tensor.dtype).name},
+                                   {"rows", one.rows.empty() ? OutJson("all") : OutJson(one.rows.size())}});
     return facts;
   }
   VENEER_ASSIGN(const SafetensorsFile file, SafetensorsFile::Parse(blobs.files.weights.bytes()));

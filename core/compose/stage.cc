@@ -5,22 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/adapter/site_facts.h"
+
 namespace veneer {
 namespace {
-
-SiteFacts FactsOf(const Site& site) {
-  SiteFacts facts;
-  facts.id = site.id;
-  facts.index = site.index;
-  facts.shape_class = static_cast<std::uint32_t>(site.shape_class);
-  facts.flags = (site.bias ? std::uint32_t{VNR_SITE_HAS_BIAS} : 0u) | (site.is_tied ? std::uint32_t{VNR_SITE_TIED} : 0u);
-  facts.out = site.out;
-  facts.in = site.in;
-  facts.layer = site.layer;
-  facts.storage_group = site.storage_group;
-  facts.base_dtype = site.weight.dtype;
-  return facts;
-}
 
 OverlaySource WithStrength(const OverlaySource& source, double strength) {
   OverlaySource with = source;
@@ -60,6 +48,7 @@ class Stager {
 
  private:
   static Status BindAdapter(BoundComposition::Parts& parts, const StageAdapter& entry, const Catalog& catalog);
+  static Status Replace(StagedComposition& staged, const std::shared_ptr<const Adapter>& adapter);
   static Result<OverlayCost> CostOf(const BoundComposition::Parts& parts);
   static RowReader Predecessor(const StagedComposition& staged, const Site& site, std::size_t count);
   static Status ComposeBias(StagedComposition& staged, const Site& site);
@@ -77,7 +66,8 @@ Result<BoundComposition> Stager::Bind(std::shared_ptr<const Base> base, const Co
   staged.id_ = composition.Id();
   staged.mode_ = options.mode;
   staged.budget_ = std::make_unique<MemoryBudget>(options.overlay_budget);
-  staged.sites_.resize(staged.base_->sites().sites().size());
+  for (const Site& site : staged.base_->sites().sites())
+    staged.sites_.emplace_back().weight = {site.weight.bytes.data(), site.weight.dtype, site.row_order};
   parts.budget = options.overlay_budget;
   parts.limits.struct_size = sizeof(vnr_limits);
   parts.limits.max_threads = options.threads;
@@ -86,11 +76,28 @@ Result<BoundComposition> Stager::Bind(std::shared_ptr<const Base> base, const Co
   parts.limits.budget_bytes = options.overlay_budget;
   for (const StageAdapter& entry : adapters) {
     if (entry.strength == 0) continue;
-    VENEER_TRY(BindAdapter(parts, entry, catalog));
+    VENEER_TRY(Replace(staged, entry.adapter));
+    if (!entry.adapter->sites.empty()) VENEER_TRY(BindAdapter(parts, entry, catalog));
     parts.sources.push_back(entry.adapter);
   }
   VENEER_ASSIGN(bound.cost_, CostOf(parts));
   return bound;
+}
+
+// A replacement is in force in full at any strength but zero.
+Status Stager::Replace(StagedComposition& staged, const std::shared_ptr<const Adapter>& adapter) {
+  for (const Replacement& one : adapter->replacements) {
+    const Site* site = staged.base_->sites().Find(one.site);
+    if (site == nullptr) return Fail(Code::TARGET_UNKNOWN, one.site, "the base has no such site");
+    StagedSite& out = staged.sites_[site->index];
+    const std::byte* data = one.tensor.bytes.data();
+    if (one.rows.empty()) out.weight = {data, one.tensor.dtype, RowOrder::Identity()};
+    const std::uint64_t row_bytes = site->in * InfoOf(one.tensor.dtype).block_bytes;
+    for (const Replacement::Row& row : one.rows) out.rows.push_back({row.lane, data + row.index * row_bytes, one.tensor.dtype});
+    std::ranges::sort(out.rows, {}, &StoredRow::lane);
+  }
+  if (!adapter->replacements.empty()) staged.replacers_.push_back(adapter);
+  return {};
 }
 
 Status Stager::BindAdapter(BoundComposition::Parts& parts, const StageAdapter& entry, const Catalog& catalog) {
@@ -120,6 +127,7 @@ Status Stager::BindAdapter(BoundComposition::Parts& parts, const StageAdapter& e
 Result<OverlayCost> Stager::CostOf(const BoundComposition::Parts& parts) {
   OverlayCost cost;
   std::uint64_t transient = 0;
+  for (const auto& replacer : parts.staged->replacers_) cost.resident_bytes += replacer->weights.bytes().size();
   for (const auto& bindings : parts.order) {
     std::uint64_t shared = 0;  // once per artifact
     for (const OverlayBinding* binding : bindings) {
@@ -136,7 +144,7 @@ Result<OverlayCost> Stager::CostOf(const BoundComposition::Parts& parts) {
 
 RowReader Stager::Predecessor(const StagedComposition& staged, const Site& site, std::size_t count) {
   return [&staged, &site, count](std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) {
-    ReadRows(site, row, n, dst, ld);
+    staged.ReadBaseRows(site, row, n, dst, ld);
     // The predecessors have been staged and their weight_rows cannot fail on rows inside the site.
     for (std::size_t j = 0; j < count; ++j) (void)staged.sites_[site.index].overlays[j]->WeightRows(row, n, dst, ld);
   };
@@ -161,7 +169,7 @@ Status Stager::ComposeBias(StagedComposition& staged, const Site& site) {
 Status Stager::ComposeVector(StagedComposition& staged, const Site& site) {
   StagedSite& out = staged.sites_[site.index];
   out.vector.assign(site.out, 0.0F);
-  ReadRows(site, 0, 1, out.vector.data(), site.out);
+  staged.ReadBaseRows(site, 0, 1, out.vector.data(), site.out);
   for (const OverlayBinding* overlay : out.overlays) VENEER_TRY(overlay->WeightRows(0, 1, out.vector.data(), site.out));
   return {};
 }

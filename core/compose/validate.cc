@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/compose/replace_conflicts.h"
+
 namespace veneer {
 namespace {
 
@@ -18,11 +20,9 @@ AdapterFacts FactsOf(const Adapter& adapter, const AdapterBlobs& blobs, const Si
   facts.config_hash = blobs.config_hash;
   facts.config_size = blobs.config_size;
   facts.rank = adapter.rank;
-  for (const AdapterSite& part : adapter.sites) {
-    facts.target_layers.push_back(part.site);
-    const Site* site = sites.Find(part.site);
-    if (site != nullptr && site->is_tied) facts.tied_targets.push_back(part.site);
-  }
+  facts.target_layers = EditedSites(adapter);
+  for (const std::string& target : facts.target_layers)
+    if (const Site* site = sites.Find(target); site != nullptr && site->is_tied) facts.tied_targets.push_back(target);
   return facts;
 }
 
@@ -40,6 +40,15 @@ Result<std::vector<std::string>> CanonicalTargets(const AuthoredAdapter& entry, 
   }
   std::ranges::sort(targets);
   return targets;
+}
+
+AdapterRequest RequestOf(const AuthoredAdapter& entry) {
+  AdapterRequest request{.kind = entry.kind.value_or("")};
+  for (const auto& [name, value] : entry.params) {
+    const auto* text = std::get_if<std::string>(&value);
+    request.params.emplace_back(name, text != nullptr ? *text : fmt::format("{}", std::get<std::uint64_t>(value)));
+  }
+  return request;
 }
 
 PluginDemand DemandOf(const AuthoredAdapter& entry) {
@@ -70,10 +79,10 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
   for (const AuthoredAdapter& entry : manifest.adapters) {
     VENEER_ASSIGN(AdapterBlobs blobs, source.OpenAdapter(entry));
     const PluginDemand demand = DemandOf(entry);
-    auto read = ReadAdapter(std::move(blobs.files), base, catalog, entry.kind.value_or(""));
+    auto read = ReadAdapter(std::move(blobs.files), base, catalog, RequestOf(entry));
     if (!read) return Fail(std::move(read).error().Within(entry.name));
     auto adapter = std::make_shared<const Adapter>(std::move(*read));
-    VENEER_TRY(catalog.FindKind(adapter->kind, demand));
+    if (!adapter->sites.empty()) VENEER_TRY(catalog.FindKind(adapter->kind, demand));
     AdapterFacts& known = facts.emplace_back(FactsOf(*adapter, blobs, base.sites()));
     VENEER_ASSIGN(known.claimed_targets, CanonicalTargets(entry, base.sites()));
     std::ranges::transform(adapter->notes, std::back_inserter(validated.notes_),
@@ -81,6 +90,7 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
     if (entry.merge_weight.is_zero()) validated.notes_.push_back(fmt::format("W3 ZERO_WEIGHT {}: strength 0 leaves it out", entry.name));
     validated.adapters_.push_back({entry.name, std::move(adapter), entry.merge_weight.value(), demand});
   }
+  VENEER_TRY(CheckReplacements(validated.adapters_));
   VENEER_ASSIGN(validated.composition_, SealManifest(manifest, FactsOf(base, manifest.base_model_hash), facts));
   return validated;
 }

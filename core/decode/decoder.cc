@@ -164,7 +164,8 @@ void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
     const std::uint32_t n = std::min(kTokenBlock, n_tokens - t0);
     float* rows = x_.data() + std::uint64_t{t0} * config_->hidden;
     for (std::uint32_t t = 0; t < n; ++t)
-      ReadRows(*embedding_, static_cast<std::uint64_t>(tokens[t0 + t]), 1, rows + std::uint64_t{t} * config_->hidden, config_->hidden);
+      composition_->ReadBaseRows(*embedding_, static_cast<std::uint64_t>(tokens[t0 + t]), 1, rows + std::uint64_t{t} * config_->hidden,
+                                 config_->hidden);
     vnr_io io{};
     io.struct_size = sizeof io;
     io.tokens = n;

@@ -86,8 +86,9 @@ void LinearGroup::PlanSite(const StagedComposition& composition, const Site& sit
   SitePlan plan{};
   plan.site = &site;
   plan.staged = &composition.at(site);
-  plan.is_quantized = is_fast_ && kernels_->dot_rows_q8[site.weight.dtype] != nullptr;
-  const DTypeInfo& type = InfoOf(site.weight.dtype);
+  const DType dtype = plan.staged->weight.dtype;
+  plan.is_quantized = is_fast_ && kernels_->dot_rows_q8[dtype] != nullptr;
+  const DTypeInfo& type = InfoOf(dtype);
   plan.row_bytes = site.in / type.block_elements * type.block_bytes;
 
   std::uint64_t quantum = 1, plugin_scratch = 0;
@@ -181,23 +182,28 @@ void LinearGroup::Quantize(std::uint32_t row, std::uint32_t tokens, LinearScratc
 
 void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
                            const LinearScratch& scratch, float* y, std::uint64_t stride) const {
-  const Site& site = *plan.site;
+  const StoredWeight& weight = plan.staged->weight;
   const LinearNeeds& needs = scratch.needs_;
+  const float* x0 = scratch.x_ + row * needs.x_floats + plan.x0_offset;
   std::array<const void*, kTileLanes> rows;
   for (std::uint64_t first = lane0; first < lane1; first += kTileLanes) {
     const auto n = static_cast<std::uint32_t>(std::min(kTileLanes, lane1 - first));
-    for (std::uint32_t r = 0; r < n; ++r) rows[r] = site.weight.bytes.data() + site.row_order.StoredRow(first + r) * plan.row_bytes;
+    for (std::uint32_t r = 0; r < n; ++r) rows[r] = weight.data + weight.order.StoredRow(first + r) * plan.row_bytes;
     float* part = y + (first - lane0);
     if (plan.is_quantized) {
       const kernels::QuantizedActivations x{scratch.q_ + (row * needs.q_blocks + plan.q_offset) * kernels::kActivationBlock,
                                             scratch.d_ + row * needs.q_blocks + plan.q_offset,
                                             scratch.sum_ + row * needs.q_blocks + plan.q_offset, needs.q_blocks * kernels::kActivationBlock,
                                             needs.q_blocks};
-      kernels_->dot_rows_q8[site.weight.dtype](rows.data(), n, in_, x, tokens, part, stride);
+      kernels_->dot_rows_q8[weight.dtype](rows.data(), n, in_, x, tokens, part, stride);
     } else {
-      kernels_->dot_rows[site.weight.dtype](rows.data(), n, in_, scratch.x_ + row * needs.x_floats + plan.x0_offset, needs.x_floats, tokens,
-                                            part, stride);
+      kernels_->dot_rows[weight.dtype](rows.data(), n, in_, x0, needs.x_floats, tokens, part, stride);
     }
+  }
+  const auto& replaced = plan.staged->rows;
+  for (auto one = std::ranges::lower_bound(replaced, lane0, {}, &StoredRow::lane); one != replaced.end() && one->lane < lane1; ++one) {
+    const void* data = one->data;
+    kernels_->dot_rows[one->dtype](&data, 1, in_, x0, needs.x_floats, tokens, y + (one->lane - lane0), stride);
   }
 }
 

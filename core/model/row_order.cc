@@ -32,13 +32,16 @@ void ReadRows(const Site& site, std::uint64_t row, std::uint64_t n, float* dst, 
       std::memcpy(dst + lane, site.weight.bytes.data() + site.row_order.StoredRow(lane) * sizeof(float), sizeof(float));
     return;
   }
+  ReadStoredRows({site.weight.bytes.data(), site.weight.dtype, site.row_order}, site.in, row, n, dst, ld);
+}
+
+void ReadStoredRows(const StoredWeight& weight, std::uint64_t width, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) {
   // Any table will do: dequantize is bit-equal across them. The scalar one is always there.
   const auto runnable = kernels::Runnable();
-  const auto dequantize = runnable.tables[runnable.count - 1]->dequantize[site.weight.dtype];
-  const DTypeInfo& info = InfoOf(site.weight.dtype);
-  const std::uint64_t row_bytes = site.in / info.block_elements * info.block_bytes;
-  for (std::uint64_t i = 0; i < n; ++i)
-    dequantize(site.weight.bytes.data() + site.row_order.StoredRow(row + i) * row_bytes, dst + i * ld, site.in);
+  const auto dequantize = runnable.tables[runnable.count - 1]->dequantize[weight.dtype];
+  const DTypeInfo& info = InfoOf(weight.dtype);
+  const std::uint64_t row_bytes = width / info.block_elements * info.block_bytes;
+  for (std::uint64_t i = 0; i < n; ++i) dequantize(weight.data + weight.order.StoredRow(row + i) * row_bytes, dst + i * ld, width);
 }
 
 }  // namespace veneer

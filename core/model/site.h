@@ -37,6 +37,15 @@ class RowOrder {
   std::uint32_t head_dim_;
 };
 
+// A weight as its rows lie in memory.
+struct StoredWeight {
+  const std::byte* data;
+  DType dtype;
+  RowOrder order;
+};
+// Dequantizes rows [row, row + n) of `width` elements, in lane order, into dst (row stride ld floats).
+void ReadStoredRows(const StoredWeight& weight, std::uint64_t width, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld);
+
 struct Site {
   std::string id;                    // "model.layers.3.self_attn.q_proj"
   std::uint32_t index = 0;           // position in SiteTable::sites()

@@ -191,14 +191,25 @@ Result<const CatalogEntry*> Catalog::FindKind(std::string_view kind, const Plugi
               fmt::format("no installed plugin offers this kind; there are: {}", offered.empty() ? "none" : offered));
 }
 
-std::vector<const KindDecl*> Catalog::Importers() const {
-  std::vector<const KindDecl*> importers;
+std::vector<const KindDecl*> Catalog::Kinds() const {
+  std::vector<const KindDecl*> kinds;
   for (const CatalogEntry& entry : entries_) {
     if (entry.refusal) continue;
-    for (const KindDecl& kind : entry.card.kinds)
-      if (kind.import) importers.push_back(&kind);
+    for (const KindDecl& kind : entry.card.kinds) kinds.push_back(&kind);
   }
+  return kinds;
+}
+
+std::vector<const KindDecl*> Catalog::Importers() const {
+  std::vector<const KindDecl*> importers = Kinds();
+  std::erase_if(importers, [](const KindDecl* kind) { return !kind->import; });
   return importers;
+}
+
+const KindDecl* Catalog::FindDeclaration(std::string_view kind) const {
+  const auto kinds = Kinds();
+  const auto found = std::ranges::find(kinds, kind, &KindDecl::id);
+  return found == kinds.end() ? nullptr : *found;
 }
 
 Result<const vnr_kind*> Catalog::Load(const CatalogEntry& entry, std::string_view kind) const {

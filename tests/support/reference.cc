@@ -27,12 +27,15 @@ Vector BiasOf(const veneer::Site& site, const veneer::SiteTable& sites) {
 
 // D[o, i] of an edit, 0 when it has none.
 double DeltaAt(const Edit& edit, std::uint64_t o, std::uint64_t i, std::uint64_t in) {
+  if (!edit.d.empty()) return edit.d[o * in + i];
   double sum = 0;
   for (std::uint64_t u = 0; u < edit.rank; ++u) sum += edit.b[o * edit.rank + u] * edit.a[u * in + i];
   return edit.scale * sum;
 }
 
 void EditWeight(Vector& w, std::uint64_t out, std::uint64_t in, const Edit& edit) {
+  if (!edit.w.empty()) w = edit.w;
+  for (const auto& [row, values] : edit.rows) std::ranges::copy(values, w.begin() + static_cast<std::ptrdiff_t>(row * in));
   for (std::uint64_t o = 0; o < out; ++o)
     for (std::uint64_t i = 0; i < in; ++i) {
       double& value = w[o * in + i];
@@ -51,8 +54,10 @@ void EditBias(Vector& b, std::uint64_t out, const Edit& edit) {
 }
 
 Edit Absolute(Edit edit) {
-  for (Vector* part : {&edit.g, &edit.t, &edit.a, &edit.b, &edit.bias})
+  for (Vector* part : {&edit.g, &edit.t, &edit.a, &edit.b, &edit.d, &edit.bias, &edit.w})
     for (double& value : *part) value = std::abs(value);
+  for (auto& [row, values] : edit.rows)
+    for (double& value : values) value = std::abs(value);
   edit.scale = std::abs(edit.scale);
   return edit;
 }

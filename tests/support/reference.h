@@ -26,7 +26,10 @@ struct Edit {
   std::uint64_t rank = 0;    // D = scale * B A, A [rank, in], B [out, rank]
   double scale = 0;
   Vector a, b;
-  Vector bias;  // d_j [out]
+  Vector d;                              // D [out, in], for edits without factors
+  Vector bias;                           // d_j [out]
+  Vector w;                              // takes the place of all that came before [out, in]
+  std::map<std::uint64_t, Vector> rows;  // or of single rows of it [in]
 };
 using Edits = std::map<std::string, std::vector<Edit>>;  // by site id, in manifest order
 

@@ -5,6 +5,19 @@
 #include <stdexcept>
 #include <utility>
 
+namespace {
+
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
 void SafetensorsWriter::Set(const std::string& name, const std::string& dtype, const std::vector<std::uint64_t>& shape, std::string bytes) {
   Remove(name);
   tensors_.push_back({name, dtype, shape, std::move(bytes)});
@@ -39,7 +52,9 @@ std::vector<std::string> SafetensorsWriter::Names() const {
 }
 
 std::string SafetensorsWriter::Bytes() const {
-  std::string header = R"({"__metadata__":{"format":"pt"})", data;
+  std::string header = "{\"__metadata__\":{", data;
+  for (const auto& [key, value] : metadata_) header += (header.back() == '{' ? "" : ",") + Quoted(key) + ":" + Quoted(value);
+  header += metadata_.empty() ? R"("format":"pt"})" : "}";
   for (const Tensor& tensor : tensors_) {
     header += ",\"" + tensor.name + R"(":{"dtype":")" + tensor.dtype + R"(","shape":[)";
     for (std::size_t i = 0; i < tensor.shape.size(); ++i) header += (i == 0 ? "" : ",") + std::to_string(tensor.shape[i]);

@@ -3,6 +3,7 @@
 #define VENEER_TESTS_SUPPORT_SAFETENSORS_WRITER_H_
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,7 +19,10 @@ class SafetensorsWriter {
   void Rename(const std::string& from, const std::string& to);
   [[nodiscard]] std::vector<std::string> Names() const;
 
-  // Header padded to 8 bytes with blanks, tensors in the order of Set, no holes. {"__metadata__": {"format": "pt"}}.
+  // A member of __metadata__; {"format": "pt"} as long as none is set.
+  void SetMetadata(const std::string& key, const std::string& value) { metadata_[key] = value; }
+
+  // Header padded to 8 bytes with blanks, tensors in the order of Set, no holes.
   [[nodiscard]] std::string Bytes() const;
 
  private:
@@ -28,6 +32,7 @@ class SafetensorsWriter {
     std::string bytes;
   };
   std::vector<Tensor> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
 
 #endif  // VENEER_TESTS_SUPPORT_SAFETENSORS_WRITER_H_

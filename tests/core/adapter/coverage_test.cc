@@ -188,24 +188,6 @@ TEST_CASE("coverage: a trained bias of a factor belongs to the kind") {
   CHECK(read->sites[0].source.tensors.size() == 3);
 }
 
-TEST_CASE("coverage: replacement tensors are E401 by what they are, under every spelling") {
-  for (const auto& [name, shape] :
-       std::vector<std::pair<std::string, std::vector<std::uint64_t>>>{{"lm_head.weight", {320, 64}},
-                                                                       {"model.embed_tokens.weight", {320, 64}},
-                                                                       {"model.embed_tokens.base_layer.weight", {320, 64}},
-                                                                       {"lm_head.modules_to_save.default.weight", {320, 64}},
-                                                                       {"model.embed_tokens.token_adapter.trainable_tokens_delta", {2, 64}},
-                                                                       {"model.layers.0.self_attn.q_proj.base_layer.bias", {64}},
-                                                                       {"model.layers.0.self_attn.q_proj.bias", {64}}}) {
-    CAPTURE(name);
-    PeftAdapter adapter = LowRank();
-    adapter.file.Fill(kPrefix + name, shape, 1);
-    CHECK(adapter.CodeOf() == 401);
-    CHECK(Says(adapter, name));
-    CHECK(Says(adapter, "replacement tensors come later"));
-  }
-}
-
 TEST_CASE("coverage: a scaling vector's form comes from the configuration and its shape must agree") {
   const auto read = Scaling().Read();
   if (!read) FAIL(read.error().Text());

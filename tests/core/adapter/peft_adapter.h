@@ -52,7 +52,7 @@ struct PeftAdapter {
   }
   [[nodiscard]] veneer::Result<veneer::Adapter> Read(const veneer::Base& base = *TinyBase(), const std::string& kind = "") const {
     veneer::AdapterFiles files{InMemory(file.Bytes(), "adapter_model.safetensors"), InMemory(ConfigText(), "adapter_config.json")};
-    return veneer::ReadAdapter(std::move(files), base, TestCatalog(), kind);
+    return veneer::ReadAdapter(std::move(files), base, TestCatalog(), {.kind = kind});
   }
   // The error's code, 0 when the adapter reads.
   [[nodiscard]] int CodeOf() const {

@@ -83,6 +83,32 @@ TEST_CASE("decoder: over tied storage, an edit of the embedding leaves the head 
   }
 }
 
+TEST_CASE("decoder: replaced tensors and rows agree with the oracle, alone and under an overlay, and leave the tied site alone") {
+  for (const bool tied : {true, false}) {
+    Stack stack(OpenTiny({.tied = tied, .biases = true}));
+    stack.Replace("lm_head").LowRank("lm_head", 4, 1);
+    stack.Replace("model.embed_tokens", {300, 5, 22}).LowRank("model.embed_tokens", 2, 1);  // fed below: 5 and 22
+    stack.Replace("model.layers.0.self_attn.q_proj").Rescale("model.layers.0.self_attn.q_proj", Scales::kOutput);
+    stack.Replace("model.layers.0.self_attn.q_proj.bias").Replace("model.layers.1.input_layernorm");
+    stack.Replace("model.layers.1.mlp.up_proj", {0, 95, 33});  // single rows of a linear layer
+    CheckAgainstOracle(stack, 40);
+  }
+}
+
+TEST_CASE("decoder: fast logits over replaced tensors are near the exact ones") {
+  Stack stack(OpenTiny({.tied = true}));
+  stack.Replace("lm_head").Replace("model.layers.0.mlp.down_proj").Replace("model.layers.1.mlp.up_proj", {7});
+  const std::vector<TokenId> tokens = SomeTokens(40, stack.base().config().vocab);
+  const std::vector<float> exact = LogitsOf(*MakeDecoder(stack.Stage(ComputeMode::kExact)), tokens);
+  const std::vector<float> fast = LogitsOf(*MakeDecoder(stack.Stage(ComputeMode::kFast)), tokens);
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    difference += std::abs(static_cast<double>(exact[i]) - static_cast<double>(fast[i]));
+    size += std::abs(static_cast<double>(exact[i]));
+  }
+  CHECK(difference < 0.03 * size);
+}
+
 TEST_CASE("decoder: logits are the same bits for 1, 2, 3 and 8 threads in both modes") {
   Stack stack(OpenTiny({.hidden = 128, .ffn = 352, .matrix_type = VNR_Q4_0}));
   stack.LowRank("model.layers.0.mlp.up_proj", 4, 1).Rescale("model.layers.1.mlp.down_proj", Scales::kInput);

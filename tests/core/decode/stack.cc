@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/compose/replace_conflicts.h"
 #include "tests/support/tiny_gguf.h"
 
 namespace veneer {
@@ -47,11 +48,12 @@ void Stack::Add(const std::string& kind, const std::string& site, std::vector<Ro
   AddAdapter(kind, {{site, {std::move(tensors), std::move(params)}, 0, std::nullopt}});
 }
 
-void Stack::AddAdapter(const std::string& kind, std::vector<AdapterSite> sites) {
+void Stack::AddAdapter(const std::string& kind, std::vector<AdapterSite> sites, std::vector<Replacement> replacements) {
   auto adapter = std::make_shared<Adapter>();
   adapter->kind = kind;
   adapter->format = "safetensors";
   adapter->sites = std::move(sites);
+  adapter->replacements = std::move(replacements);
   StageAdapter& entry = adapters_.emplace_back();
   entry.name = "a" + std::to_string(adapters_.size());
   entry.adapter = std::move(adapter);
@@ -104,6 +106,24 @@ Stack& Stack::Rescale(const std::string& site, Scales what) {
   return *this;
 }
 
+Stack& Stack::Replace(const std::string& site, std::vector<std::uint64_t> rows) {
+  const Site& at = SiteOf(site);
+  const bool is_vector = at.shape_class == SiteClass::kVector;
+  const std::uint64_t width = is_vector ? at.out : at.in, count = is_vector ? 1 : rows.empty() ? at.out : rows.size();
+  const std::vector<float>& values = Numbers(count * width, is_vector ? 0.5F : -0.2F, is_vector ? 1.5F : 0.2F);
+  Replacement replacement{site, Tensor("", {count, width}, values).tensor, {}};
+  reference::Edit& edit = edits_[site].emplace_back();
+  if (rows.empty()) edit.w = Wide(values);
+  for (std::uint64_t i = 0; i < rows.size(); ++i) {
+    replacement.rows.push_back({rows[i], i});
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(i * width);
+    edit.rows[rows[i]] = {first, first + static_cast<std::ptrdiff_t>(width)};
+  }
+  std::ranges::sort(replacement.rows, {}, &Replacement::Row::lane);
+  AddAdapter(std::string(kReplaceKind), {}, {std::move(replacement)});
+  return *this;
+}
+
 Stack& Stack::Probes(const std::vector<Probe>& probes, std::int64_t share_key, bool fails) {
   std::vector<AdapterSite> sites;
   for (const Probe& probe : probes) {
@@ -130,7 +150,7 @@ std::shared_ptr<const StagedComposition> Stack::Stage(ComputeMode mode) const {
     AdapterEntry& entry = composition.adapters.emplace_back();
     entry.name = adapter.name;
     entry.kind = adapter.adapter->kind;
-    entry.target_layers = {adapter.adapter->sites[0].site};
+    entry.target_layers = EditedSites(*adapter.adapter);
   }
   StageOptions options;
   options.mode = mode;

@@ -23,6 +23,8 @@ class Stack {
   // One adapter each, on one site, random numbers. Later calls come later in the manifest.
   Stack& LowRank(const std::string& site, std::uint64_t rank, double scale, bool bias = false);
   Stack& Rescale(const std::string& site, Scales what);
+  // Another tensor in the place of the base's, f32, or with `rows` only those rows of it.
+  Stack& Replace(const std::string& site, std::vector<std::uint64_t> rows = {});
   // One adapter of the test kind (probe_plugin.cc) on several sites, with a value for each: y += value * x[0] on every lane.
   struct Probe {
     std::string site;
@@ -39,7 +41,7 @@ class Stack {
   const Site& SiteOf(const std::string& id) const;
   // n numbers in [low, high), kept for the views of the adapters.
   const std::vector<float>& Numbers(std::uint64_t n, float low, float high);
-  void AddAdapter(const std::string& kind, std::vector<AdapterSite> sites);
+  void AddAdapter(const std::string& kind, std::vector<AdapterSite> sites, std::vector<Replacement> replacements = {});
   void Add(const std::string& kind, const std::string& site, std::vector<RoleTensor> tensors, std::vector<ParamValue> params);
 
   std::shared_ptr<const Base> base_;

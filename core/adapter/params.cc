@@ -1,0 +1,42 @@
+#include "core/adapter/params.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace veneer {
+
+Result<ParamValue> ParseParam(const KindDecl& kind, std::string_view name, const std::string& text, std::string_view at) {
+  VENEER_ASSIGN(const ParamSchema schema, ParamSchema::Parse(kind.config_schema, "kind " + kind.id));
+  const std::string path = fmt::format("/{}", name);
+  const ParamRule* rule = schema.Find(path);
+  Json json;
+  json.type = Json::Type::kString;
+  json.text = text;
+  if (rule != nullptr && rule->type != VNR_PARAM_STRING) {
+    auto parsed = ParseJson(text);
+    if (!parsed)
+      return Fail(Code::VALUE_UNKNOWN, std::string(at), fmt::format("'{}' is not of the type that kind {} wants", text, kind.id));
+    json = *std::move(parsed);
+  }
+  return schema.Typed(path, json, at);
+}
+
+Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::string, std::string>>& params, Adapter& adapter) {
+  if (params.empty()) return {};
+  const KindDecl* kind = catalog.FindDeclaration(adapter.kind);
+  if (kind == nullptr)
+    return Fail(Code::VALUE_UNKNOWN, "/params/" + params.front().first, fmt::format("kind {} has no parameters", adapter.kind));
+  for (const auto& [name, text] : params) {
+    VENEER_ASSIGN(const ParamValue value, ParseParam(*kind, name, text, fmt::format("/params/{}", name)));
+    for (AdapterSite& part : adapter.sites) {
+      std::erase_if(part.source.params, [&](const ParamValue& old) { return old.path == value.path; });
+      part.source.params.push_back(value);
+      if (part.scale && kind->import && kind->import->scale && kind->import->scale->param == value.path) part.scale = value.d;
+    }
+    adapter.notes.push_back(fmt::format("parameter {} is {} for all modules, whatever its files say", name, text));
+  }
+  return {};
+}
+
+}  // namespace veneer
