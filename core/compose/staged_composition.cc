@@ -4,6 +4,12 @@
 
 namespace veneer {
 
+std::uint64_t StagedComposition::constant_bytes() const {
+  std::uint64_t numbers = 0;
+  for (const StagedSite& site : sites_) numbers += site.bias.size() + site.vector.size();
+  return numbers * sizeof(float);
+}
+
 Status StagedComposition::CheckHealthy() const {
   for (const auto& binding : bindings_)
     if (binding->faulted())

@@ -35,6 +35,7 @@ class StagedComposition {
   [[nodiscard]] ComputeMode mode() const { return mode_; }
   [[nodiscard]] const StagedSite& at(const Site& site) const { return sites_[site.index]; }
   [[nodiscard]] std::uint64_t overlay_bytes() const { return budget_->used(); }  // bytes the overlays hold
+  [[nodiscard]] std::uint64_t constant_bytes() const;                              // of the composed biases and vectors
   // E417 naming plugin and site when a hot call has failed; decoding results since then are not to be used.
   [[nodiscard]] Status CheckHealthy() const;
 

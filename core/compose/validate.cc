@@ -18,6 +18,9 @@ AdapterFacts FactsOf(const Adapter& adapter, const AdapterBlobs& blobs, const Si
   facts.config_hash = blobs.config_hash;
   facts.config_size = blobs.config_size;
   facts.rank = adapter.rank;
+  // The fraction of zeros. It stays "0" as long as no kind can declare that it stores the elements of its edit one by one: only then is
+  // it Decimal::FromFraction(zeros, elements) over all sites.
+  facts.sparsity = Decimal();
   for (const AdapterSite& part : adapter.sites) {
     facts.target_layers.push_back(part.site);
     const Site* site = sites.Find(part.site);
@@ -63,6 +66,7 @@ BaseFacts FactsOf(const Base& base, const Digest& hash) {
 
 Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
   ValidatedComposition validated;
+  validated.notes_ = Warnings(manifest);
   VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
   VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
   const Base& base = *validated.base_;
@@ -78,7 +82,6 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
     VENEER_ASSIGN(known.claimed_targets, CanonicalTargets(entry, base.sites()));
     std::ranges::transform(adapter->notes, std::back_inserter(validated.notes_),
                            [&entry](const std::string& note) { return fmt::format("{}: {}", entry.name, note); });
-    if (entry.merge_weight.is_zero()) validated.notes_.push_back(fmt::format("W3 ZERO_WEIGHT {}: strength 0 leaves it out", entry.name));
     validated.adapters_.push_back({entry.name, std::move(adapter), entry.merge_weight.value(), demand});
   }
   VENEER_ASSIGN(validated.composition_, SealManifest(manifest, FactsOf(base, manifest.base_model_hash), facts));
