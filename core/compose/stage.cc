@@ -143,10 +143,10 @@ Result<OverlayCost> Stager::CostOf(const BoundComposition::Parts& parts) {
 }
 
 RowReader Stager::Predecessor(const StagedComposition& staged, const Site& site, std::size_t count) {
-  return [&staged, &site, count](std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) {
+  return [&staged, &site, count](std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) -> Status {
     staged.ReadBaseRows(site, row, n, dst, ld);
-    // The predecessors have been staged and their weight_rows cannot fail on rows inside the site.
-    for (std::size_t j = 0; j < count; ++j) (void)staged.sites_[site.index].overlays[j]->WeightRows(row, n, dst, ld);
+    for (std::size_t j = 0; j < count; ++j) VENEER_TRY(staged.sites_[site.index].overlays[j]->WeightRows(row, n, dst, ld));
+    return {};
   };
 }
 

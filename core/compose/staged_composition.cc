@@ -17,6 +17,12 @@ void StagedComposition::ReadBaseRows(const Site& site, std::uint64_t row, std::u
     ReadStoredRows({one->data, one->dtype, RowOrder::Identity()}, site.in, 0, 1, dst + (one->lane - row) * ld, site.in);
 }
 
+std::uint64_t StagedComposition::constant_bytes() const {
+  std::uint64_t numbers = 0;
+  for (const StagedSite& site : sites_) numbers += site.bias.size() + site.vector.size();
+  return numbers * sizeof(float);
+}
+
 Status StagedComposition::CheckHealthy() const {
   for (const auto& binding : bindings_)
     if (binding->faulted())

@@ -72,6 +72,7 @@ BaseFacts FactsOf(const Base& base, const Digest& hash) {
 
 Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
   ValidatedComposition validated;
+  validated.notes_ = Warnings(manifest);
   VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
   VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
   const Base& base = *validated.base_;
@@ -87,7 +88,6 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
     VENEER_ASSIGN(known.claimed_targets, CanonicalTargets(entry, base.sites()));
     std::ranges::transform(adapter->notes, std::back_inserter(validated.notes_),
                            [&entry](const std::string& note) { return fmt::format("{}: {}", entry.name, note); });
-    if (entry.merge_weight.is_zero()) validated.notes_.push_back(fmt::format("W3 ZERO_WEIGHT {}: strength 0 leaves it out", entry.name));
     validated.adapters_.push_back({entry.name, std::move(adapter), entry.merge_weight.value(), demand});
   }
   VENEER_TRY(CheckReplacements(validated.adapters_));

@@ -5,22 +5,26 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "core/base/checked.h"
+#include "kernels/kernels.h"
 
 namespace veneer {
 namespace {
 
 constexpr std::uint64_t kAlign = 64, kMaxAlign = 4096;
 
-std::uint64_t CpuFeatures() {
-  std::uint64_t features = 0;
+// What plugins may use is what the host's own kernels use: VENEER_FORCE_ISA binds both, and a name that nobody knows permits nothing.
+std::uint64_t PermittedFeatures() {
+  const kernels::Table* const table = kernels::Select();
+  if (table == nullptr || std::string_view(table->isa) == "scalar") return 0;
+  std::uint64_t features = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;  // the table "avx2" needs all three
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) features |= VNR_CPU_AVX2;
-  if (__builtin_cpu_supports("fma")) features |= VNR_CPU_FMA;
-  if (__builtin_cpu_supports("f16c")) features |= VNR_CPU_F16C;
-  if (__builtin_cpu_supports("avx512f")) features |= VNR_CPU_AVX512;
+  // No table of the host needs AVX-512, so it is permitted only where nothing narrower was asked for.
+  const char* const forced = std::getenv("VENEER_FORCE_ISA");
+  if ((forced == nullptr || *forced == '\0') && __builtin_cpu_supports("avx512f")) features |= VNR_CPU_AVX512;
 #endif
   return features;
 }
@@ -40,7 +44,7 @@ HostServices::HostServices(MemoryBudget& budget, ParallelFor parallel_for) : bud
   raw_.struct_size = sizeof raw_;
   raw_.abi_minor = VNR_ABI_MINOR;
   raw_.ctx = this;
-  raw_.cpu_features = CpuFeatures();
+  raw_.cpu_features = PermittedFeatures();
   raw_.get_extension = [](const vnr_host*, const char*) -> const void* { return nullptr; };
   raw_.alloc = [](const vnr_host* host, std::uint64_t bytes, std::uint64_t align) { return Of(host).Alloc(bytes, align); };
   raw_.free = [](const vnr_host* host, void* data) { Of(host).Free(data); };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <mutex>
 #include <utility>
 
 #include "core/base/checked.h"
@@ -103,23 +104,31 @@ Status CheckProgram(const vnr_program& program, const vnr_limits& limits, const 
   return {};
 }
 
-// What vnr_base_rows reads through; ctx of the callback.
+// What vnr_base_rows reads through; ctx of the callback, which plugins may call from parallel_for.
 struct RowAccess {
   const RowReader& read;
   const SiteFacts& site;
   bool is_declared;  // the kind has NEEDS_BASE_ROWS, so the host stages it again when a predecessor changes
+  std::mutex mutex{};
+  Status failure{};  // the first one of `read`
+
+  std::int32_t Keep(Error error) {
+    const std::lock_guard lock(mutex);
+    if (failure) failure = Fail(std::move(error));
+    return VNR_E_INTERNAL;
+  }
 };
 
 std::int32_t ReadBaseRows(void* context, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) {
-  const RowAccess& access = *static_cast<const RowAccess*>(context);
+  RowAccess& access = *static_cast<RowAccess*>(context);
   const bool is_vector = access.site.shape_class == VNR_SITE_VECTOR;
   const std::uint64_t rows = is_vector ? 1 : access.site.out, width = is_vector ? access.site.out : access.site.in;
   if (!access.is_declared || !access.read) return VNR_E_STATE;
   if (dst == nullptr || n > rows || row > rows - n || (n > 1 && ld < width)) return VNR_E_INVALID;
   try {  // nothing may unwind into the plugin
-    access.read(row, n, dst, ld);
+    if (Status read = access.read(row, n, dst, ld); !read) return access.Keep(std::move(read).error());
   } catch (...) {
-    return VNR_E_INTERNAL;
+    return access.Keep({Code::INTERNAL, access.site.id, "reading the predecessor's rows threw an exception"});
   }
   return VNR_OK;
 }
@@ -254,10 +263,10 @@ Status OverlayBinding::Stage(const vnr_limits& limits, const RowReader& predeces
   const std::string at = Place();
   if (is_staged_) return Fail(Code::INTERNAL, at, "staged twice");
   VENEER_ASSIGN(const vnr_cost cost, Estimate(limits));
-  const RowAccess access{predecessor, site_, (artifact_->declaration.flags & VNR_KIND_NEEDS_BASE_ROWS) != 0};
+  RowAccess access{predecessor, site_, (artifact_->declaration.flags & VNR_KIND_NEEDS_BASE_ROWS) != 0};
   vnr_base_rows rows{};
   rows.struct_size = sizeof rows;
-  rows.ctx = const_cast<RowAccess*>(&access);
+  rows.ctx = &access;
   rows.read = ReadBaseRows;
   vnr_program program{};
   program.struct_size = sizeof program;
@@ -266,6 +275,7 @@ Status OverlayBinding::Stage(const vnr_limits& limits, const RowReader& predeces
   services.AllowGrowth(std::max(cost.resident_bytes, cost.stage_peak_bytes) - bind_bytes_);
   const Status called = Call(services, at, [&](vnr_err* error) { return kind_->stage(binding_, &limits, &rows, &program, error); });
   services.AllowGrowth(0);
+  if (!access.failure) return Fail(std::move(access.failure).error().Within(at));
   VENEER_TRY(called);
   if (const std::uint64_t after = services.live(); after > before && after - before > cost.resident_bytes)
     return Fail(Code::MEMORY_BUDGET, at,

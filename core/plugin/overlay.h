@@ -84,8 +84,9 @@ class OverlayArtifact {
   std::unique_ptr<State> state_;
 };
 
-// Reads rows [row, row + n) of the predecessor W_{j-1} into dst with row stride ld.
-using RowReader = std::function<void(std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld)>;
+// Reads rows [row, row + n) of the predecessor W_{j-1} into dst with row stride ld. An error fails the staging that asked, whatever the
+// plugin makes of it.
+using RowReader = std::function<Status(std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld)>;
 
 class OverlayBinding {
  public:

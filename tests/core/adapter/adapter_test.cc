@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/core/adapter/peft_adapter.h"
+#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,7 +1,7 @@
 // Every tensor resolves, every target has its tensors, shapes are the base's: or the adapter is refused by name.
 #include <string>
 
-#include "tests/core/adapter/peft_adapter.h"
+#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
 
 namespace {

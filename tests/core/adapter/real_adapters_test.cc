@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "tests/core/adapter/peft_adapter.h"
+#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "tests/core/adapter/peft_adapter.h"
+#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
 
 namespace {

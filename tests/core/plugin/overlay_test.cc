@@ -362,14 +362,18 @@ TEST_CASE("overlay: rows of the predecessor are for kinds that declare it, insid
              base->read(base->ctx, 0, 2, rows, 1)};
     return VNR_OK;
   };
-  const auto stage = [&](const veneer::RowReader& reader) {
+  const auto try_stage = [&](const veneer::RowReader& reader) {
     auto artifact = f.Open(budget);
     REQUIRE(artifact);
     auto binding = (*artifact)->Bind(f.site, f.Source());
     REQUIRE(binding);
-    CHECK((*binding)->Stage(f.limits, reader));
+    return (*binding)->Stage(f.limits, reader);
   };
-  const auto count = [&calls](std::uint64_t, std::uint64_t, float*, std::uint64_t) { ++calls; };
+  const auto stage = [&](const veneer::RowReader& reader) { CHECK(try_stage(reader)); };
+  const auto count = [&calls](std::uint64_t, std::uint64_t, float*, std::uint64_t) -> veneer::Status {
+    ++calls;
+    return {};
+  };
   stage(count);
   CHECK(codes == std::vector<std::int32_t>(4, VNR_E_STATE));
   CHECK(calls == 0);
@@ -377,8 +381,16 @@ TEST_CASE("overlay: rows of the predecessor are for kinds that declare it, insid
   stage(count);
   CHECK(codes == std::vector<std::int32_t>{VNR_OK, VNR_E_INVALID, VNR_E_INVALID, VNR_E_INVALID});
   CHECK(calls == 1);
-  stage([](auto, auto, float*, auto) { throw std::runtime_error("read error"); });
+  // The plugin above ignores what it is told; staging fails all the same, with the reader's own error.
+  const auto threw = try_stage([](auto, auto, float*, auto) -> veneer::Status { throw std::runtime_error("read error"); });
   CHECK(codes[0] == VNR_E_INTERNAL);
+  REQUIRE_FALSE(threw);
+  CHECK(threw.error().code == Code::INTERNAL);
+  const auto failed = try_stage([](auto, auto, float*, auto) { return veneer::Fail(Code::PLUGIN_FAULT, "the one before", "no rows"); });
+  CHECK(codes[0] == VNR_E_INTERNAL);
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().code == Code::PLUGIN_FAULT);
+  CHECK(failed.error().at.find("the one before") != std::string::npos);
 }
 
 TEST_CASE("overlay: staging twice is an error") {

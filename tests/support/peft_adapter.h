@@ -1,6 +1,6 @@
 // A PEFT adapter put together in memory over a tiny base, to be made wrong on purpose.
-#ifndef VENEER_TESTS_CORE_ADAPTER_PEFT_ADAPTER_H_
-#define VENEER_TESTS_CORE_ADAPTER_PEFT_ADAPTER_H_
+#ifndef VENEER_TESTS_SUPPORT_PEFT_ADAPTER_H_
+#define VENEER_TESTS_SUPPORT_PEFT_ADAPTER_H_
 
 #include <map>
 #include <memory>
@@ -111,4 +111,4 @@ inline const veneer::AdapterSite& SiteOf(const veneer::Adapter& adapter, const s
   throw std::runtime_error("the adapter does not edit " + id);
 }
 
-#endif  // VENEER_TESTS_CORE_ADAPTER_PEFT_ADAPTER_H_
+#endif  // VENEER_TESTS_SUPPORT_PEFT_ADAPTER_H_
