@@ -62,8 +62,9 @@ class Catalog {
   [[nodiscard]] const std::vector<CatalogEntry>& entries() const { return entries_; }
   // The one usable entry that offers `kind`. E415 nobody does (lists what there is), E416 refused or ambiguous (names both).
   [[nodiscard]] Result<const CatalogEntry*> FindKind(std::string_view kind, const PluginDemand& demand = {}) const;
-  // All declarations with an import section, usable entries only.
+  // All declarations with an import section for PEFT, or for GGUF adapters; usable entries only.
   [[nodiscard]] std::vector<const KindDecl*> Importers() const;
+  [[nodiscard]] std::vector<const KindDecl*> GgufImporters() const;
   // Loads the library on first use (never unloaded), compares entry and card, returns the kind. E416, E417.
   [[nodiscard]] Result<const vnr_kind*> Load(const CatalogEntry& entry, std::string_view kind) const;
 
