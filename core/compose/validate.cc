@@ -11,7 +11,23 @@
 namespace veneer {
 namespace {
 
-AdapterFacts FactsOf(const Adapter& adapter, const AdapterBlobs& blobs, const SiteTable& sites) {
+// The fraction of the edited elements that a sparse kind leaves alone: one that declares a symbol that counts stored entries.
+Decimal SparsityOf(const Adapter& adapter, const KindDecl* kind, const SiteTable& sites) {
+  if (kind == nullptr) return {};
+  const auto role = std::ranges::find_if(kind->roles, [](const RoleDecl& one) { return (one.flags & VNR_ROLE_ENTRIES) != 0; });
+  if (role == kind->roles.end()) return {};
+  const auto dim = std::ranges::find_if(role->dims, [](std::uint32_t one) { return one >= VNR_DIM_SYMBOL && one < VNR_DIM_IN; });
+  if (dim == role->dims.end()) return {};
+  std::uint64_t entries = 0, elements = 0;  // both below the sum of the base's elements
+  for (const AdapterSite& part : adapter.sites) {
+    const Site* site = sites.Find(part.site);
+    if (site != nullptr) elements += site->out * site->in;
+    entries += SymbolValue(*kind, part.source, static_cast<char>(*dim & 0xFF));
+  }
+  return elements == 0 ? Decimal() : Decimal::FromFraction(elements - entries, elements);
+}
+
+AdapterFacts FactsOf(const Adapter& adapter, const KindDecl* kind, const AdapterBlobs& blobs, const SiteTable& sites) {
   AdapterFacts facts;
   facts.kind = adapter.kind;
   facts.format = adapter.format;
@@ -20,6 +36,7 @@ AdapterFacts FactsOf(const Adapter& adapter, const AdapterBlobs& blobs, const Si
   facts.config_hash = blobs.config_hash;
   facts.config_size = blobs.config_size;
   facts.rank = adapter.rank;
+  facts.sparsity = SparsityOf(adapter, kind, sites);
   facts.target_layers = EditedSites(adapter);
   for (const std::string& target : facts.target_layers)
     if (const Site* site = sites.Find(target); site != nullptr && site->is_tied) facts.tied_targets.push_back(target);
@@ -84,7 +101,7 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
     if (!read) return Fail(std::move(read).error().Within(entry.name));
     auto adapter = std::make_shared<const Adapter>(std::move(*read));
     if (!adapter->sites.empty()) VENEER_TRY(catalog.FindKind(adapter->kind, demand));
-    AdapterFacts& known = facts.emplace_back(FactsOf(*adapter, blobs, base.sites()));
+    AdapterFacts& known = facts.emplace_back(FactsOf(*adapter, catalog.FindDeclaration(adapter->kind), blobs, base.sites()));
     VENEER_ASSIGN(known.claimed_targets, CanonicalTargets(entry, base.sites()));
     std::ranges::transform(adapter->notes, std::back_inserter(validated.notes_),
                            [&entry](const std::string& note) { return fmt::format("{}: {}", entry.name, note); });

@@ -127,6 +127,18 @@ bool IsRepeated(const std::vector<CatalogEntry>& entries, const CatalogEntry& en
   });
 }
 
+// The declarations of usable entries for which `is_wanted`.
+template <class Predicate>
+std::vector<const KindDecl*> KindsOf(const std::vector<CatalogEntry>& entries, const Predicate& is_wanted) {
+  std::vector<const KindDecl*> kinds;
+  for (const CatalogEntry& entry : entries) {
+    if (entry.refusal) continue;
+    for (const KindDecl& kind : entry.card.kinds)
+      if (is_wanted(kind)) kinds.push_back(&kind);
+  }
+  return kinds;
+}
+
 }  // namespace
 
 std::vector<const vnr_entry*> LinkedEntries() {
@@ -192,18 +204,15 @@ Result<const CatalogEntry*> Catalog::FindKind(std::string_view kind, const Plugi
 }
 
 std::vector<const KindDecl*> Catalog::Kinds() const {
-  std::vector<const KindDecl*> kinds;
-  for (const CatalogEntry& entry : entries_) {
-    if (entry.refusal) continue;
-    for (const KindDecl& kind : entry.card.kinds) kinds.push_back(&kind);
-  }
-  return kinds;
+  return KindsOf(entries_, [](const KindDecl&) { return true; });
 }
 
 std::vector<const KindDecl*> Catalog::Importers() const {
-  std::vector<const KindDecl*> importers = Kinds();
-  std::erase_if(importers, [](const KindDecl* kind) { return !kind->import; });
-  return importers;
+  return KindsOf(entries_, [](const KindDecl& kind) { return kind.import.has_value(); });
+}
+
+std::vector<const KindDecl*> Catalog::GgufImporters() const {
+  return KindsOf(entries_, [](const KindDecl& kind) { return kind.import_gguf.has_value(); });
 }
 
 const KindDecl* Catalog::FindDeclaration(std::string_view kind) const {

@@ -62,9 +62,10 @@ class Catalog {
   [[nodiscard]] const std::vector<CatalogEntry>& entries() const { return entries_; }
   // The one usable entry that offers `kind`. E415 nobody does (lists what there is), E416 refused or ambiguous (names both).
   [[nodiscard]] Result<const CatalogEntry*> FindKind(std::string_view kind, const PluginDemand& demand = {}) const;
-  // All declarations of usable entries; those with an import section only.
+  // Declarations of usable entries: all, those with an import section for PEFT, and for GGUF adapters.
   [[nodiscard]] std::vector<const KindDecl*> Kinds() const;
   [[nodiscard]] std::vector<const KindDecl*> Importers() const;
+  [[nodiscard]] std::vector<const KindDecl*> GgufImporters() const;
   // Of the first usable entry that offers the kind, or nullptr.
   [[nodiscard]] const KindDecl* FindDeclaration(std::string_view kind) const;
   // Loads the library on first use (never unloaded), compares entry and card, returns the kind. E416, E417.

@@ -1,4 +1,4 @@
-// How PEFT's LoRA checkpoints map to the kind: constant data (veneer.import/1).
+// How LoRA checkpoints of PEFT and LoRA adapters of llama.cpp map to the kind: constant data (veneer.import/1, veneer.import.gguf/1).
 #ifndef VENEER_PLUGINS_LORA_IMPORT_H_
 #define VENEER_PLUGINS_LORA_IMPORT_H_
 
@@ -7,6 +7,7 @@
 namespace veneer_lora {
 
 inline constexpr const char* kOtherMaths = "this variant computes something else than s B A x; it is another kind, not a lora";
+inline constexpr const char* kActivated = "an activated LoRA acts only from an invocation sequence onward, so it has no single weight";
 inline constexpr const char* kBaseChanged =
     "its initialisation changed the base weights, so it is only valid on that changed base; convert it when saving with PEFT's "
     "path_initial_model_for_weight_conversion";
@@ -44,8 +45,7 @@ inline constexpr vnr_import_rule kRules[] = {
     veneer::refuse("megatron_config", nullptr, "Megatron's split layers are not read; export the adapter for Hugging Face modules"),
     veneer::accept("megatron_core"),
     veneer::accept("alora_invocation_tokens", "[null,[]]"),
-    veneer::refuse("alora_invocation_tokens", nullptr,
-                   "an activated LoRA acts only from an invocation sequence onward, so it has no single weight"),
+    veneer::refuse("alora_invocation_tokens", nullptr, kActivated),
 };
 inline constexpr auto kRuleList = veneer::pointers(kRules);
 
@@ -64,6 +64,25 @@ inline constexpr vnr_import_scale kScale = {
 inline constexpr vnr_import kImport =
     veneer::import_of("LORA", R"({"llama":["q_proj","v_proj"],"qwen2":["q_proj","v_proj"],"qwen3":["q_proj","v_proj"]})", "r", &kScale,
                       kRuleList, kTensorList);
+
+// llama.cpp's adapters (its llama-adapter.cpp and convert_lora_to_gguf.py). The embedding's A lies token by token there.
+inline constexpr vnr_import_rule kGgufRules[] = {
+    veneer::refuse("adapter.alora.invocation_tokens", nullptr, kActivated),
+    veneer::accept("adapter.lora.task_name"),
+    veneer::accept("adapter.lora.prompt_prefix"),
+};
+inline constexpr auto kGgufRuleList = veneer::pointers(kGgufRules);
+
+inline constexpr vnr_import_gguf_tensor kGgufTensors[] = {
+    veneer::gguf_tensor(".lora_a", "A", VNR_BIT(VNR_SITE_LINEAR)),
+    veneer::gguf_tensor(".lora_b", "B", VNR_BIT(VNR_SITE_LINEAR)),
+    veneer::gguf_tensor(".lora_a", "embedding_A", VNR_BIT(VNR_SITE_EMBEDDING), VNR_IMPORT_GGUF_TRANSPOSED),
+    veneer::gguf_tensor(".lora_b", "embedding_B", VNR_BIT(VNR_SITE_EMBEDDING)),
+};
+inline constexpr auto kGgufTensorList = veneer::pointers(kGgufTensors);
+
+inline constexpr vnr_import_gguf kGgufImport =
+    veneer::import_gguf_of("lora", "r", "/scale", "adapter.lora.alpha", kGgufRuleList, kGgufTensorList);
 
 }  // namespace veneer_lora
 

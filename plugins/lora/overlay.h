@@ -37,6 +37,7 @@ struct LoraOverlay : veneer::overlay {
                                        veneer::with(veneer::role("embedding_A", veneer::sym('r'), veneer::OUT), VNR_ROLE_ON_EMBEDDING),
                                        veneer::with(veneer::role("embedding_B", veneer::IN, veneer::sym('r')), VNR_ROLE_ON_EMBEDDING)};
   static constexpr const vnr_import* import = &kImport;
+  static constexpr const vnr_import_gguf* import_gguf = &kGgufImport;
 
   void bind(const vnr_site& site, const veneer::source& source);
   veneer::costs cost(const vnr_site& site, const vnr_limits& limits) const;

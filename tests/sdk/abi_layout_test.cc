@@ -190,16 +190,37 @@ constexpr Place kOffsets[] = {
     VENEER_AT(vnr_import, rules, 48),
     VENEER_AT(vnr_import, tensors, 56),
     VENEER_AT(vnr_import, params, 64),
+    VENEER_AT(vnr_import_gguf_tensor, struct_size, 0),
+    VENEER_AT(vnr_import_gguf_tensor, flags, 4),
+    VENEER_AT(vnr_import_gguf_tensor, site_mask, 8),
+    VENEER_AT(vnr_import_gguf_tensor, reserved, 12),
+    VENEER_AT(vnr_import_gguf_tensor, suffix, 16),
+    VENEER_AT(vnr_import_gguf_tensor, role, 24),
+    VENEER_AT(vnr_import_gguf, struct_size, 0),
+    VENEER_AT(vnr_import_gguf, n_rules, 4),
+    VENEER_AT(vnr_import_gguf, n_tensors, 8),
+    VENEER_AT(vnr_import_gguf, reserved, 12),
+    VENEER_AT(vnr_import_gguf, adapter_type, 16),
+    VENEER_AT(vnr_import_gguf, rank_symbol, 24),
+    VENEER_AT(vnr_import_gguf, scale_param, 32),
+    VENEER_AT(vnr_import_gguf, numerator_key, 40),
+    VENEER_AT(vnr_import_gguf, rules, 48),
+    VENEER_AT(vnr_import_gguf, tensors, 56),
 };
 constexpr Place kSizes[] = {
     // in the order of abi_sizes_in_c
-    VENEER_SIZE(vnr_bytes, 16),        VENEER_SIZE(vnr_err, 24),          VENEER_SIZE(vnr_sink, 16),
-    VENEER_SIZE(vnr_tensor, 64),       VENEER_SIZE(vnr_role, 40),         VENEER_SIZE(vnr_param, 48),
-    VENEER_SIZE(vnr_source, 40),       VENEER_SIZE(vnr_site, 56),         VENEER_SIZE(vnr_host, 72),
-    VENEER_SIZE(vnr_base_rows, 24),    VENEER_SIZE(vnr_limits, 24),       VENEER_SIZE(vnr_cost, 40),
-    VENEER_SIZE(vnr_program, 56),      VENEER_SIZE(vnr_io, 88),           VENEER_SIZE(vnr_kind, 160),
-    VENEER_SIZE(vnr_entry, 56),        VENEER_SIZE(vnr_import_rule, 32),  VENEER_SIZE(vnr_import_tensor, 48),
-    VENEER_SIZE(vnr_import_scale, 72), VENEER_SIZE(vnr_import_param, 32), VENEER_SIZE(vnr_import, 72),
+    VENEER_SIZE(vnr_bytes, 16),        VENEER_SIZE(vnr_err, 24),
+    VENEER_SIZE(vnr_sink, 16),         VENEER_SIZE(vnr_tensor, 64),
+    VENEER_SIZE(vnr_role, 40),         VENEER_SIZE(vnr_param, 48),
+    VENEER_SIZE(vnr_source, 40),       VENEER_SIZE(vnr_site, 56),
+    VENEER_SIZE(vnr_host, 72),         VENEER_SIZE(vnr_base_rows, 24),
+    VENEER_SIZE(vnr_limits, 24),       VENEER_SIZE(vnr_cost, 40),
+    VENEER_SIZE(vnr_program, 56),      VENEER_SIZE(vnr_io, 88),
+    VENEER_SIZE(vnr_kind, 160),        VENEER_SIZE(vnr_entry, 56),
+    VENEER_SIZE(vnr_import_rule, 32),  VENEER_SIZE(vnr_import_tensor, 48),
+    VENEER_SIZE(vnr_import_scale, 72), VENEER_SIZE(vnr_import_param, 32),
+    VENEER_SIZE(vnr_import, 72),       VENEER_SIZE(vnr_import_gguf_tensor, 32),
+    VENEER_SIZE(vnr_import_gguf, 64),
 };
 
 }  // namespace
@@ -215,7 +236,7 @@ TEST_CASE("abi layout: every struct has its frozen size and every field its froz
     CHECK(kSizes[i].found == kSizes[i].frozen);
     CHECK(abi_sizes_in_c[i] == kSizes[i].frozen);
   }
-  CHECK(std::size(kSizes) == 21);
+  CHECK(std::size(kSizes) == 23);
   CHECK(abi_first_role_rank_in_c() == 2);
 }
 
@@ -246,4 +267,6 @@ TEST_CASE("abi values: codes, types, classes and flags have their frozen numbers
   CHECK(VNR_KIND_ADDITIVE == 4);
   CHECK(std::string(VNR_PARAM_STRENGTH) == "/strength");
   CHECK(std::string(VNR_IMPORT_ID) == "veneer.import/1");
+  CHECK(std::string(VNR_IMPORT_GGUF_ID) == "veneer.import.gguf/1");
+  CHECK(VNR_IMPORT_GGUF_TRANSPOSED == 1);
 }

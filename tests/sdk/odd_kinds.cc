@@ -2,9 +2,16 @@
 #include <stdexcept>
 #include <string>
 
+#include "veneer/import.hpp"
 #include "veneer/overlay.hpp"
 
 namespace {
+
+constexpr vnr_import_rule rules[] = {veneer::accept("adapter.x.name")};
+constexpr auto rule_list = veneer::pointers(rules);
+constexpr vnr_import_gguf_tensor tensors[] = {veneer::gguf_tensor(".x", "a", VNR_BIT(VNR_SITE_LINEAR))};
+constexpr auto tensor_list = veneer::pointers(tensors);
+constexpr vnr_import_gguf gguf = veneer::import_gguf_of("x", nullptr, nullptr, nullptr, rule_list, tensor_list);
 
 struct nothing : veneer::overlay {
   static constexpr const char* id = "test.nothing";
@@ -20,6 +27,7 @@ struct thrower : veneer::overlay {
   static constexpr const char* summary = "throws";
   static constexpr const char* schema = R"({"type":"object","additionalProperties":true,"properties":{}})";
   static constexpr vnr_role roles[] = {veneer::with(veneer::role("a", veneer::OUT), VNR_ROLE_OPTIONAL)};
+  static constexpr const vnr_import_gguf* import_gguf = &gguf;
   int64_t what = 0, where = 0;
 
   void Throw(int64_t here) const {

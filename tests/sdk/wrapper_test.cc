@@ -81,6 +81,23 @@ TEST_CASE("wrapper: the sample of the design makes a complete entry, with derive
   CHECK(kind.roles[1]->dims[1] == VNR_DIM('r'));
   CHECK(kind.roles[1]->dtype_mask == (VNR_BIT(VNR_F32) | VNR_BIT(VNR_F16) | VNR_BIT(VNR_BF16)));
   CHECK(kind.get_extension(&kind, VNR_IMPORT_ID) == nullptr);
+  CHECK(kind.get_extension(&kind, VNR_IMPORT_GGUF_ID) == nullptr);
+}
+
+TEST_CASE("wrapper: a kind's import declarations are found under their own ids, other ids give NULL (ext-unknown)") {
+  const vnr_kind& kind = *veneer_overlay_entry_v1_odd_kinds.kinds[1];
+  const auto* gguf = static_cast<const vnr_import_gguf*>(kind.get_extension(&kind, VNR_IMPORT_GGUF_ID));
+  REQUIRE(gguf != nullptr);
+  CHECK(gguf->struct_size == 64);
+  CHECK(std::string(gguf->adapter_type) == "x");
+  CHECK(gguf->numerator_key == nullptr);
+  REQUIRE(gguf->n_rules == 1);
+  CHECK(std::string(gguf->rules[0]->key) == "adapter.x.name");
+  REQUIRE(gguf->n_tensors == 1);
+  CHECK(std::string(gguf->tensors[0]->suffix) == ".x");
+  CHECK(gguf->tensors[0]->site_mask == 1);
+  CHECK(kind.get_extension(&kind, VNR_IMPORT_ID) == nullptr);
+  CHECK(kind.get_extension(&kind, "veneer.import.gguf/2") == nullptr);
 }
 
 TEST_CASE("wrapper: one plugin may hold several kinds") {

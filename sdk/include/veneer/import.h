@@ -1,8 +1,11 @@
-/* Extension veneer.import/1: how checkpoints of the PEFT family map to a kind. Constant data, C11.
+/* Extensions veneer.import/1 and veneer.import.gguf/1: how checkpoints of the PEFT family, and adapters in llama.cpp's
+ * GGUF layout, map to a kind. Constant data, C11.
  *
- * A kind returns a `const vnr_import*` from vnr_kind.get_extension(kind, VNR_IMPORT_ID). The host copies it into the
- * plugin's card, so importing and validating run no plugin code. Core's one PEFT reader knows the keys that are common
- * to all tuners (target_modules, layers_to_transform, task_type, ...); everything that belongs to one tuner is here.
+ * A kind returns a `const vnr_import*` from vnr_kind.get_extension(kind, VNR_IMPORT_ID) and a `const vnr_import_gguf*`
+ * for VNR_IMPORT_GGUF_ID, or NULL for what it does not read. The host copies them into the plugin's card, so importing
+ * and validating run no plugin code. Core's one PEFT reader knows the keys that are common to all tuners
+ * (target_modules, layers_to_transform, task_type, ...), its one GGUF reader those that are common to all adapters
+ * (general.type, general.architecture, adapter.type); everything that belongs to one kind is here.
  */
 #ifndef VENEER_IMPORT_H_
 #define VENEER_IMPORT_H_
@@ -14,6 +17,7 @@ extern "C" {
 #endif
 
 #define VNR_IMPORT_ID "veneer.import/1"
+#define VNR_IMPORT_GGUF_ID "veneer.import.gguf/1"
 
 /* vnr_import_rule.action. The rules of one key are tried in order; the first whose `values` match decides.
  * A key with rules none of which match is refused. A key without rules is accepted only with an inert value
@@ -78,6 +82,33 @@ typedef struct vnr_import {
   const vnr_import_tensor* const* tensors;
   const vnr_import_param* const* params;
 } vnr_import;
+
+/* ---- veneer.import.gguf/1 ----
+ * A tensor of such a file is named "<name in a GGUF base><suffix>": "blk.0.attn_q.weight.lora_a". Its role has one or two
+ * dimensions, and its elements are values, not indices: block types become f32, and along OUT the host reorders what a base
+ * stores in another order than Hugging Face's. */
+
+/* vnr_import_gguf_tensor.flags */
+enum { VNR_IMPORT_GGUF_TRANSPOSED = 1u }; /* stored with the two dimensions of the role exchanged */
+
+typedef struct vnr_import_gguf_tensor {
+  uint32_t struct_size, flags, site_mask, reserved;
+  const char* suffix; /* what follows the base tensor's name: ".lora_a"                                           */
+  const char* role;   /* vnr_role.name                                                                            */
+} vnr_import_gguf_tensor;
+
+/* The scale is the f32 value of `numerator_key` divided by the rank of each site's own tensors; without the key, or with
+ * the value 0, it is 1 (llama.cpp's rule). A key under "adapter." that is neither `adapter.type`, the numerator nor named
+ * by a rule is accepted only when it is empty, because a field we do not know may change the result. */
+typedef struct vnr_import_gguf {
+  uint32_t struct_size, n_rules, n_tensors, reserved;
+  const char* adapter_type;  /* value of the file's `adapter.type`: "lora"                                        */
+  const char* rank_symbol;   /* "r": the symbolic dim that is the rank; NULL without rank                         */
+  const char* scale_param;   /* "/scale"; NULL without a computed scale, and then no numerator                    */
+  const char* numerator_key; /* "adapter.lora.alpha"                                                              */
+  const vnr_import_rule* const* rules; /* ACCEPT, REFUSE or BASE_CHANGED, `values` NULL: the key's presence decides */
+  const vnr_import_gguf_tensor* const* tensors;
+} vnr_import_gguf;
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,17 @@ constexpr vnr_import import_of(const char* peft_type, const char* default_target
   return {sizeof(vnr_import), Rules, Tensors, 0, peft_type, default_targets, rank_symbol, scale, rules.data(), tensors.data(), nullptr};
 }
 
+constexpr vnr_import_gguf_tensor gguf_tensor(const char* suffix, const char* role, uint32_t site_mask, uint32_t flags = 0) {
+  return {sizeof(vnr_import_gguf_tensor), flags, site_mask, 0, suffix, role};
+}
+
+template <std::size_t Rules, std::size_t Tensors>
+constexpr vnr_import_gguf import_gguf_of(const char* adapter_type, const char* rank_symbol, const char* scale_param,
+                                         const char* numerator_key, const std::array<const vnr_import_rule*, Rules>& rules,
+                                         const std::array<const vnr_import_gguf_tensor*, Tensors>& tensors) {
+  return {sizeof(vnr_import_gguf), Rules, Tensors, 0, adapter_type, rank_symbol, scale_param, numerator_key, rules.data(), tensors.data()};
+}
+
 }  // namespace veneer
 
 #endif  // VENEER_IMPORT_HPP_

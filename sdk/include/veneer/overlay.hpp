@@ -324,7 +324,8 @@ struct io {  // one hot call
 struct overlay {
   static constexpr uint32_t flags = 0;  // VNR_KIND_*
   static constexpr uint32_t site_mask = VNR_BIT(VNR_SITE_LINEAR);
-  static constexpr const vnr_import* import = nullptr;  // veneer.import/1
+  static constexpr const vnr_import* import = nullptr;            // veneer.import/1
+  static constexpr const vnr_import_gguf* import_gguf = nullptr;  // veneer.import.gguf/1
   static const void* extension(const char*) noexcept { return nullptr; }
 
   void bind(const vnr_site&, const source&) {}

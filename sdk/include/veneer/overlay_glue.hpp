@@ -254,6 +254,7 @@ struct kind_of {
   }
   static const void* get_extension(const vnr_kind*, const char* id) noexcept {
     if (T::import != nullptr && std::strcmp(id, VNR_IMPORT_ID) == 0) return T::import;
+    if (T::import_gguf != nullptr && std::strcmp(id, VNR_IMPORT_GGUF_ID) == 0) return T::import_gguf;
     return T::extension(id);
   }
 

@@ -117,6 +117,7 @@ TEST_CASE("catalogue: a card that lies about its plugin is refused after loading
   });
   lie("kind org.example.offset", [](PluginCard& card) { card.kinds[0].roles[0].dtype_mask |= VNR_BIT(VNR_F16); });
   lie("kind org.example.offset", [](PluginCard& card) { card.kinds[0].import->tensors[0].suffix = ".other"; });
+  lie("kind org.example.offset", [](PluginCard& card) { card.kinds[0].import_gguf->rules.clear(); });
 }
 
 TEST_CASE("catalogue: a card for another platform, processor or ABI is refused when scanning") {

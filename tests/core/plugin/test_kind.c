@@ -99,8 +99,14 @@ static const vnr_import_tensor* const kTensors[] = {&kTensor};
 static const vnr_import_param kParam = {sizeof(vnr_import_param), VNR_PARAM_NUMBER, "/scale", "offset_scale", "1.0"};
 static const vnr_import_param* const kParams[] = {&kParam};
 static const vnr_import kImport = {sizeof(vnr_import), 1, 1, 1, "OFFSET", "{\"llama\": [\"q_proj\"]}", NULL, NULL, kRules, kTensors, kParams};
+static const vnr_import_rule kGgufRule = {sizeof(vnr_import_rule), VNR_CFG_REFUSE, "adapter.offset.moving", NULL, "offsets stand still"};
+static const vnr_import_rule* const kGgufRules[] = {&kGgufRule};
+static const vnr_import_gguf_tensor kGgufTensor = {sizeof(vnr_import_gguf_tensor), 0, VNR_BIT(VNR_SITE_LINEAR), 0, ".offset", "v"};
+static const vnr_import_gguf_tensor* const kGgufTensors[] = {&kGgufTensor};
+static const vnr_import_gguf kGgufImport = {sizeof(vnr_import_gguf), 1, 1, 0, "offset", NULL, NULL, NULL, kGgufRules, kGgufTensors};
 static const void* GetExtension(const vnr_kind* kind, const char* id) {
   (void)kind;
+  if (strcmp(id, VNR_IMPORT_GGUF_ID) == 0) return &kGgufImport;
   return strcmp(id, VNR_IMPORT_ID) == 0 ? &kImport : NULL;
 }
 
