@@ -75,6 +75,16 @@ Status WriteRef(const StoreContext& store, const Ref& ref) {
   return ReplaceFile(*store.sys, store.ref_dir(ref.kind), ref.name, PrintRef(ref.record), kPrivatePermissions);
 }
 
+Result<bool> RemoveRef(const StoreContext& store, RefKind kind, const std::string& name) {
+  VENEER_TRY(CheckRefName(name));
+  const Dir& dir = store.ref_dir(kind);
+  VENEER_ASSIGN(const auto text, ReadSmallFile(*store.sys, dir, name, kMaxRefBytes + 64));
+  if (!text) return false;
+  VENEER_TRY(RemoveFile(*store.sys, dir, name));
+  VENEER_TRY(SyncDir(*store.sys, dir));
+  return true;
+}
+
 Result<Ref> ReadRef(const StoreContext& store, RefKind kind, const std::string& name) {
   VENEER_TRY(CheckRefName(name));
   const Dir& dir = store.ref_dir(kind);

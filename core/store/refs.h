@@ -36,6 +36,8 @@ std::optional<Digest> CompositionOf(std::string_view record);  // the member "co
 
 // Under byte 0, after recovery.
 Status WriteRef(const StoreContext& store, const Ref& ref);
+// Forgets the name; its blobs stay until garbage collection. False when there was none.
+Result<bool> RemoveRef(const StoreContext& store, RefKind kind, const std::string& name);
 // E301 no such name, E602 damaged.
 Result<Ref> ReadRef(const StoreContext& store, RefKind kind, const std::string& name);
 Result<std::vector<Ref>> ReadRefs(const StoreContext& store, RefKind kind);  // sorted by name

@@ -54,11 +54,15 @@ Result<ImportOutcome> Store::Import(std::span<const StagedBlob> blobs, const std
     VENEER_TRY(WriteRef(*context_, *ref));
     members["ref"] = CanonicalString(fmt::format("{}/{}", RefKindName(ref->kind), ref->name));
   }
-  if (const Status logged = recovered.log.Append(*context_, blobs.empty() ? "ref" : "import", std::move(members)); !logged)
-    outcome.warnings.push_back(fmt::format("W1 AUDIT_DEFERRED at={} {}", context_->audit.path, logged.error().Text()));
-  if (std::string warning = UpdateIndexOrWarn(*context_, recovered.current); !warning.empty())
-    outcome.warnings.push_back(std::move(warning));
+  LogChange(recovered, blobs.empty() ? "ref" : "import", std::move(members), outcome.warnings);
   return outcome;
+}
+
+// After the change itself, which stands whatever becomes of its record and of the index.
+void Store::LogChange(Recovered& recovered, std::string_view event, CanonicalMembers members, std::vector<std::string>& warnings) const {
+  if (const Status logged = recovered.log.Append(*context_, event, std::move(members)); !logged)
+    warnings.push_back(fmt::format("W1 AUDIT_DEFERRED at={} {}", context_->audit.path, logged.error().Text()));
+  if (std::string warning = UpdateIndexOrWarn(*context_, recovered.current); !warning.empty()) warnings.push_back(std::move(warning));
 }
 
 Result<Digest> Store::PutBlob(std::string_view bytes) {
@@ -105,6 +109,16 @@ Result<UniqueFd> Store::Duplicate(const OpenedBlob& blob) const {
 Status Store::PutRef(const Ref& ref) {
   VENEER_TRY(Import({}, ref));
   return {};
+}
+
+Result<bool> Store::RemoveRef(RefKind kind, const std::string& name, std::vector<std::string>& warnings) {
+  VENEER_TRY(CheckWritable());
+  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
+  VENEER_ASSIGN(Recovered recovered, Recover(*context_));
+  VENEER_ASSIGN(const bool removed, veneer::RemoveRef(*context_, kind, name));
+  if (!removed) return false;
+  LogChange(recovered, "unref", {{"ref", CanonicalString(fmt::format("{}/{}", RefKindName(kind), name))}}, warnings);
+  return true;
 }
 
 Result<Ref> Store::GetRef(RefKind kind, const std::string& name) const { return ReadRef(*context_, kind, name); }

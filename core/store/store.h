@@ -31,6 +31,8 @@
 
 namespace veneer {
 
+struct Recovered;
+
 struct ImportOutcome {
   std::vector<Digest> added;     // new in the store
   std::vector<Digest> present;   // were there already, and are right
@@ -73,7 +75,9 @@ class Store {
   Result<UniqueFd> Duplicate(const OpenedBlob& blob) const;
 
   // --- names -------------------------------------------------------------------------------------------------------------------
-  Status PutRef(const Ref& ref);                                    // E205, E212
+  Status PutRef(const Ref& ref);  // E205, E212
+  // Forgets the name; what it named stays. False when there was none. `warnings` as of an import.
+  Result<bool> RemoveRef(RefKind kind, const std::string& name, std::vector<std::string>& warnings);
   Result<Ref> GetRef(RefKind kind, const std::string& name) const;  // E301 no such name, E205, E602
   Result<std::vector<Ref>> ListRefs(RefKind kind) const;            // sorted by name
 
@@ -100,6 +104,7 @@ class Store {
  private:
   explicit Store(StoreContext context);
   Status CheckWritable() const;  // E614
+  void LogChange(Recovered& recovered, std::string_view event, CanonicalMembers members, std::vector<std::string>& warnings) const;
   Result<Activation> Switch(const SwitchRequest& request, const SwitchOptions& options);
 
   std::unique_ptr<const StoreContext> context_;

@@ -205,6 +205,23 @@ TEST_CASE("store: names read back, are replaced whole and are listed in order") 
   CHECK(handle.GetRef(RefKind::kBase, "alpha").error().code == Code::BLOB_MISSING);
 }
 
+TEST_CASE("store: a removed name is gone, the log says so, and what it named stays") {
+  StoreFixture store;
+  Store handle = store.Open();
+  const Digest blob = Must(handle.PutBlob("kept"));
+  REQUIRE(handle.PutRef(Adapter("old", fmt::format(R"({{"file_hash":"{}"}})", blob.Text()))));
+  std::vector<std::string> warnings;
+  CHECK(Must(handle.RemoveRef(RefKind::kAdapter, "old", warnings)));
+  CHECK(warnings.empty());
+  CHECK(handle.GetRef(RefKind::kAdapter, "old").error().code == Code::BLOB_MISSING);
+  CHECK(handle.OpenBlob(blob));
+  const auto log = Must(handle.ReadLog());
+  CHECK(log.back().type == "unref");
+  CHECK_FALSE(Must(handle.RemoveRef(RefKind::kAdapter, "old", warnings)));
+  CHECK(Must(handle.ReadLog()).size() == log.size());
+  CHECK(handle.RemoveRef(RefKind::kAdapter, "../x", warnings).error().code == Code::NAME_INVALID);
+}
+
 TEST_CASE("store: names outside the grammar are E205, records that are not canonical E212, compositions without an id E203") {
   StoreFixture store;
   Store handle = store.Open();
