@@ -1,0 +1,3 @@
+#include "plugins/residual/overlay.h"
+
+VENEER_OVERLAY(veneer_residual::ResidualOverlay, "veneer-residual", "1.0.0")
