@@ -8,8 +8,8 @@
 namespace veneer_residual {
 namespace {
 
-constexpr uint64_t kRowsAtOnce = 128;  // row pointers on the stack; more than a tile of the host, so that a tile is one call
-constexpr uint64_t kChunk = 256;       // columns of an embedding row at once, a multiple of Matrix::kBlock
+constexpr uint64_t kRowsAtOnce = Product::kRows;  // row pointers on the stack; a tile of the host is one call
+constexpr uint64_t kChunk = 256;                  // columns of an embedding row at once, a multiple of Matrix::kBlock
 
 // The best table that the host permits; the last one is scalar.
 const veneer::kernels::Table* TableFor(uint64_t cpu_features) {
@@ -17,6 +17,8 @@ const veneer::kernels::Table* TableFor(uint64_t cpu_features) {
   const veneer::kernels::TableList list = veneer::kernels::Runnable();
   return list.tables[(cpu_features & kAvx2) == kAvx2 ? 0 : list.count - 1];
 }
+
+constexpr uint64_t SumsBytes(uint32_t tokens) { return (kRowsAtOnce * tokens * sizeof(float) + 63) / 64 * 64; }
 
 const char* NameOf(uint32_t type) { return type == VNR_F32 ? "f32" : type == VNR_F16 ? "f16" : type == VNR_BF16 ? "bf16" : "i8"; }
 
@@ -30,7 +32,17 @@ void ResidualOverlay::bind(const vnr_site& site, const veneer::source& source) {
   edits_ = has_elements && strength_ != 0;
 }
 
-uint64_t ResidualOverlay::resident_bytes(const vnr_site&) const { return edits_ ? matrix_.bytes() : 0; }
+bool ResidualOverlay::multiplies_by_onednn(const vnr_limits& limits) const {
+  return edits_ && !is_embedding_ && limits.min_det == 1 && matrix_.rows() >= Product::kRows &&
+         Product::IsFaster(matrix_.columns(), limits.max_token_block);
+}
+
+veneer::costs ResidualOverlay::cost(const vnr_site&, const vnr_limits& limits) const {
+  veneer::costs cost;
+  if (edits_) cost.resident = matrix_.bytes();
+  if (multiplies_by_onednn(limits)) cost.opaque = Product::OpaqueBytes(matrix_.columns());
+  return cost;
+}
 
 veneer::program ResidualOverlay::stage(const veneer::stager& stager) {
   veneer::program program;
@@ -40,8 +52,14 @@ veneer::program ResidualOverlay::stage(const veneer::stager& stager) {
   matrix_.Stage(stager);
   if (is_embedding_) {
     program.lane_quantum = Matrix::kBlock;
-  } else {
-    program.thread_scratch_bytes = kRowsAtOnce * stager.limits->max_token_block * sizeof(float);
+    return program;
+  }
+  program.thread_scratch_bytes = SumsBytes(stager.limits->max_token_block);
+  uses_onednn_ = multiplies_by_onednn(*stager.limits) && product_.Create(matrix_.columns());
+  if (uses_onednn_) {
+    program.flags |= VNR_ALLOCATES_FOR_TOKENS;
+    program.det_level = 1;
+    program.thread_scratch_bytes += product_.scratch_bytes();
   }
   return program;
 }
@@ -51,14 +69,21 @@ void ResidualOverlay::apply(const vnr_site&, const veneer::io& io, uint64_t lane
   is_embedding_ ? AddRows(io, lane0, lane1) : AddProduct(io, lane0, lane1);
 }
 
+// The scratch holds sums [tokens][kRowsAtOnce], then what product_ needs.
 void ResidualOverlay::AddProduct(const veneer::io& io, uint64_t lane0, uint64_t lane1) const noexcept {
   const void* rows[kRowsAtOnce];
-  auto* sums = io.scratch<float>();  // [tokens][kRowsAtOnce]
+  auto* sums = io.scratch<float>();
+  const bool may_use_onednn = uses_onednn_ && io.T() >= Product::kTokens;
   for (uint64_t first = lane0; first < lane1; first += kRowsAtOnce) {
     const uint64_t n = std::min(kRowsAtOnce, lane1 - first);
-    for (uint64_t r = 0; r < n; r++) rows[r] = matrix_.at(first + r, 0);
-    kernels_->dot_rows[matrix_.type()](rows, static_cast<uint32_t>(n), matrix_.columns(), io.x(0), io.raw->x_stride, io.T(), sums,
-                                       kRowsAtOnce);
+    const bool is_done = may_use_onednn && n == Product::kRows &&
+                         product_.Run(matrix_, first, kernels_->dequantize[matrix_.type()], io.x(0), io.raw->x_stride, io.T(), sums,
+                                      kRowsAtOnce, io.scratch<unsigned char>() + SumsBytes(io.T()));
+    if (!is_done) {
+      for (uint64_t r = 0; r < n; r++) rows[r] = matrix_.at(first + r, 0);
+      kernels_->dot_rows[matrix_.type()](rows, static_cast<uint32_t>(n), matrix_.columns(), io.x(0), io.raw->x_stride, io.T(), sums,
+                                         kRowsAtOnce);
+    }
     for (uint32_t t = 0; t < io.T(); t++) kernels_->axpy(strength_, sums + t * kRowsAtOnce, io.y(t) + first, n);
   }
 }

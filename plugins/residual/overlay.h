@@ -5,8 +5,8 @@
 //
 // w is the strength, rounded once to f32. The sum runs in the kernels' lane order, then one fused multiply-add y = fma(w, sum, y).
 // Error without underflow, u = 2^-24, g(n) = n u / (1 - n u) (Higham, Accuracy and Stability, 2nd ed., section 3.1):
-//   LINEAR     |y - exact| <= g(ceil(in / 32) + 6) * |w| |R| |x| + u * |exact|; EMBEDDING u * |exact|
-// and with oneDNN, whose order is not ours, g(in + 1) in the place of g(ceil(in / 32) + 6).
+//   LINEAR     |y - exact| <= g(ceil(in / 32) + 7) * |w| |R| |x| + u * |exact|; EMBEDDING g(2) * |w| |R| + u * |exact|
+// and where oneDNN takes part (fast mode, several tokens), whose order is its own, g(in + 3) in the place of the first g.
 //
 // R is kept once, in the type it is stored in (plugins/residual/matrix.h). Where w or all of R is zero the overlay keeps nothing and
 // leaves y alone: adding a zero would turn -0 into +0.
@@ -18,6 +18,7 @@
 
 #include "kernels/kernels.h"
 #include "plugins/residual/matrix.h"
+#include "plugins/residual/product.h"
 #include "veneer/overlay.hpp"
 
 namespace veneer_residual {
@@ -34,13 +35,15 @@ struct ResidualOverlay : veneer::overlay {
       veneer::with(veneer::role("scale", veneer::OUT, veneer::sym('g')), VNR_ROLE_OPTIONAL, VNR_BIT(VNR_F16))};
 
   void bind(const vnr_site& site, const veneer::source& source);
-  uint64_t resident_bytes(const vnr_site& site) const;
+  veneer::costs cost(const vnr_site& site, const vnr_limits& limits) const;
   veneer::program stage(const veneer::stager& stager);
   void apply(const vnr_site& site, const veneer::io& io, uint64_t lane0, uint64_t lane1) const noexcept;
   void weight_row(const vnr_site& site, uint64_t row, float* w) const;
   std::string describe(const vnr_site& site) const;
 
  private:
+  // oneDNN takes part only in fast mode (D1 is enough) and for several tokens.
+  [[nodiscard]] bool multiplies_by_onednn(const vnr_limits& limits) const;
   void AddProduct(const veneer::io& io, uint64_t lane0, uint64_t lane1) const noexcept;
   void AddRows(const veneer::io& io, uint64_t lane0, uint64_t lane1) const noexcept;
 
@@ -48,6 +51,8 @@ struct ResidualOverlay : veneer::overlay {
   float strength_ = 0;  // w
   Matrix matrix_;       // R
   const veneer::kernels::Table* kernels_ = nullptr;
+  Product product_;
+  bool uses_onednn_ = false;
 };
 
 }  // namespace veneer_residual

@@ -89,7 +89,8 @@ TEST_CASE("residual: y is within 16 units of the f64 oracle for every shape, tok
         REQUIRE(binding.Ready());
         CHECK(binding.program.flags == VNR_ADDS_Y);
         CHECK(binding.program.det_level == 2);
-        const std::vector<float> y = Apply(binding, x, BaseProduct(w, x, out, in, tokens), tokens, {.tile = 104});
+        const std::vector<float> y =
+            Apply(binding, x, BaseProduct(w, x, out, in, tokens), tokens, {.tile = tokens % 2 == 0 ? 104U : 1000U});
         INFO("out " << out << " in " << in << " form " << form << " tokens " << tokens);
         REQUIRE(OracleUnits(y, w, Edited(w, r.values, 0.7), x, out, in, tokens, binding.program.amplification) <= 16);
       }
@@ -106,7 +107,7 @@ TEST_CASE("residual: the error of w R x alone keeps the bound that the header st
     Binding binding(host, Residual(), {VNR_SITE_LINEAR, out, in}, r.tensors, {{"/strength", -2.3}});
     REQUIRE(binding.Ready());
     const std::vector<float> y = Apply(binding, x, y0, tokens);
-    const double n = 992.0 / 32 + 6, gamma = n * 0x1p-24 / (1 - n * 0x1p-24);
+    const double n = 992.0 / 32 + 7, gamma = n * 0x1p-24 / (1 - n * 0x1p-24);
     for (std::uint32_t t = 0; t < tokens; ++t)
       for (std::uint64_t o = 0; o < out; ++o) {
         double exact = static_cast<double>(y0[t * out + o]), magnitude = 0;
@@ -319,6 +320,68 @@ TEST_CASE("residual: neither form, both, half of one, columns that no scale cove
   check(refused(weight, 64, {{"/strength", 1e39}}), VNR_E_NUMERIC, "the strength is not finite in f32");
   CHECK(refused(weight, 64).code == VNR_OK);
   CHECK(refused(q8, 64).code == VNR_OK);
+}
+
+#if defined(VENEER_ONEDNN)
+TEST_CASE(
+    "residual: in fast mode oneDNN takes part in blocks of 24 tokens and more, within 16 units, for any number of threads (det-threads)") {
+  std::mt19937 rng(67);
+  const std::uint64_t out = 250;    // two tiles of 104 rows by oneDNN, 42 rows by the kernels
+  const std::uint32_t tokens = 66;  // blocks of 32, the last 2 by the kernels
+  for (std::uint32_t form = 0; form < kForms; ++form)
+    for (const std::uint64_t columns : {256U, 300U, 800U, 1536U, 2112U}) {  // one chunk, one uneven, two, two that collide, three even
+      const std::uint64_t in = ColumnsFor(form, columns);
+      INFO("form " << form << " in " << in);
+      const Matrix r = Make(rng, form, out, in);
+      const std::vector<float> w = RandomFloats(rng, out * in), x = RandomFloats(rng, tokens * in), y0 = BaseProduct(w, x, out, in, tokens);
+      TestHost host;
+      Binding binding(host, Residual(), {VNR_SITE_LINEAR, out, in}, r.tensors, {{"/strength", 1.25}});
+      binding.limits.min_det = 1;
+      REQUIRE(binding.Ready());
+      CHECK(binding.program.flags == (VNR_ADDS_Y | VNR_ALLOCATES_FOR_TOKENS));
+      CHECK(binding.program.det_level == 1);
+      CHECK(binding.cost.opaque_bytes > 0);
+      CHECK(binding.program.thread_scratch_bytes <= 1 << 19);
+      CHECK(host.live_bytes() == binding.cost.shared_bytes + binding.cost.resident_bytes);
+      const std::vector<float> y = Apply(binding, x, y0, tokens, {.tile = 104});
+      CHECK(OracleUnits(y, w, Edited(w, r.values, 1.25), x, out, in, tokens, binding.program.amplification) <= 16);
+      for (const std::uint32_t threads : {2U, 5U})
+        CHECK(SameBits(Apply(binding, x, y0, tokens, {.tile = 104, .x_offset = 3, .padding = 5, .threads = threads}), y));
+      // Fewer tokens never go there: the bits of exact mode.
+      TestHost exact_host;
+      Binding exact(exact_host, Residual(), {VNR_SITE_LINEAR, out, in}, r.tensors, {{"/strength", 1.25}});
+      REQUIRE(exact.Ready());
+      CHECK(exact.program.flags == VNR_ADDS_Y);
+      CHECK(exact.program.det_level == 2);
+      CHECK(exact.cost.opaque_bytes == 0);
+      const std::vector<float> alone = Apply(exact, x, y0, tokens, {.tile = 104, .tokens_at_once = 1});
+      for (const std::uint32_t n : {1U, 23U}) CHECK(SameBits(Apply(binding, x, y0, tokens, {.tile = 104, .tokens_at_once = n}), alone));
+      CHECK(y != alone);  // so oneDNN did take part, in the first 64 tokens and 208 rows and nowhere else
+      for (std::uint32_t t = 0; t < tokens; ++t) {
+        const std::uint64_t first = t < 64 ? 208 : 0;
+        REQUIRE(std::equal(y.begin() + t * 250 + static_cast<std::int64_t>(first), y.begin() + (t + 1) * 250,
+                           alone.begin() + t * 250 + static_cast<std::int64_t>(first)));
+      }
+    }
+}
+#endif
+
+TEST_CASE("residual: fast mode stays with the kernels, at D2, for few columns, few rows, short blocks of tokens and embeddings") {
+  std::mt19937 rng(71);
+  const auto stays = [&](const Site& site, std::uint32_t max_token_block) {
+    TestHost host;
+    Binding binding(host, Residual(), site, Make(rng, 2, site.out, site.in).tensors, {});
+    binding.limits.min_det = 1;
+    binding.limits.max_token_block = max_token_block;
+    REQUIRE(binding.Ready());
+    CHECK(binding.program.det_level == 2);
+    CHECK(binding.program.flags == VNR_ADDS_Y);
+    CHECK(binding.cost.opaque_bytes == 0);
+  };
+  stays({VNR_SITE_LINEAR, 104, 255}, 32);
+  stays({VNR_SITE_LINEAR, 103, 256}, 32);
+  stays({VNR_SITE_LINEAR, 104, 256}, 23);
+  stays({VNR_SITE_EMBEDDING, 104, 256}, 32);
 }
 
 TEST_CASE("residual: the declaration: additive, linear and embedding sites, the roles that adapters are written with, no import") {
