@@ -214,4 +214,5 @@ TEST_CASE("static registration: the table lists lora and ia3, with complete entr
   }
   CHECK(ids.contains("lora"));
   CHECK(ids.contains("ia3"));
+  CHECK(ids.contains("residual"));
 }
