@@ -215,4 +215,5 @@ TEST_CASE("static registration: the table lists the project's kinds, with comple
   CHECK(ids.contains("lora"));
   CHECK(ids.contains("ia3"));
   CHECK(ids.contains("sparse-delta"));
+  CHECK(ids.contains("residual"));
 }

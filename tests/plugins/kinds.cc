@@ -33,6 +33,9 @@ std::vector<Example> Examples(std::uint64_t out, std::uint64_t in, std::uint64_t
         {"ia3 input" + suffix, &StaticKind("ia3"), linear, {{"l_in", Random(rng, type, {1, in})}}, {{"/strength", 0.8}}, base});
     examples.push_back(
         {"ia3 output" + suffix, &StaticKind("ia3"), linear, {{"l_out", Random(rng, type, {out, 1})}}, {{"/strength", 0.8}}, base});
+    for (const Site& site : {linear, embedding})
+      examples.push_back(
+          {"residual" + suffix, &StaticKind("residual"), site, {{"weight", Random(rng, type, {out, in})}}, {{"/strength", 0.8}}, base});
   }
   const std::pair<std::uint32_t, double> densities[] = {{VNR_F32, 0.02}, {VNR_F16, 0.3}, {VNR_BF16, 0.9}};
   for (const auto& [type, density] : densities) {

@@ -239,7 +239,7 @@ TEST_CASE("residual: an embedding row gains w R[id], for the first, last and rep
         REQUIRE(y[t * width + k] == static_cast<float>(exact));
         REQUIRE(edited[at] == static_cast<float>(exact));
       }
-    for (const std::uint64_t tile : {32U, 96U, 1000U})
+    for (const std::uint64_t tile : {32U, 40U, 96U, 1000U})
       for (const std::uint32_t n : {1U, 4U})
         CHECK(SameBits(ApplyEmbedding(binding, ids, rows, {.tile = tile, .tokens_at_once = n, .threads = 2}), y));
     TestHost plain;
