@@ -153,7 +153,7 @@ struct Fixture {
       if (!artifact) return done(artifact);
       auto binding = (*artifact)->Bind(site, Source());
       if (!binding) return done(binding);
-      code = done((*binding)->Stage(limits, [](auto, auto, float*, auto) {}));
+      code = done((*binding)->Stage(limits, [](auto, auto, float*, auto) -> veneer::Status { return {}; }));
     }
     CHECK(budget.used() == 0);  // whatever happened
     return code;
