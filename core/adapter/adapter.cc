@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/adapter/gguf_reader.h"
 #include "core/adapter/peft_config.h"
 #include "core/adapter/peft_reader.h"
 #include "core/base/bytes.h"
@@ -43,16 +44,17 @@ Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
   AdapterFiles files;
   VENEER_ASSIGN(files.weights, FileBytes::Copy(weights, kMaxWeights));
   if (LooksLikePickle(AsText(files.weights.bytes()))) return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
-  if (AsText(files.weights.bytes()).starts_with("GGUF"))
-    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(),
-                "is a GGUF adapter, which comes later; use the PEFT directory that it was converted from");
+  if (FormatOf(files) == "gguf") return files;
   if (!fs::exists(config, ignored))
     return Fail(Code::BLOB_MISSING, config.string(), "an adapter needs its adapter_config.json: scale and targets are in it");
   VENEER_ASSIGN(files.config, FileBytes::Copy(config, kMaxConfig));
   return files;
 }
 
+std::string_view FormatOf(const AdapterFiles& files) { return AsText(files.weights.bytes()).starts_with("GGUF") ? "gguf" : "safetensors"; }
+
 Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind) {
+  if (FormatOf(files) == "gguf") return IdentifyGgufAdapter(files.weights, catalog, kind);
   if (!files.config) return Fail(Code::BLOB_MISSING, files.weights.name(), "an adapter needs its adapter_config.json");
   auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
   if (!config) return Fail(std::move(config).error().Within(files.config->name()));
@@ -62,6 +64,7 @@ Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& ca
 }
 
 Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, std::string_view kind) {
+  if (FormatOf(files) == "gguf") return ReadGgufAdapter(std::move(files), base, catalog, kind);
   if (!files.config) return Fail(Code::BLOB_MISSING, files.weights.name(), "an adapter needs its adapter_config.json");
   auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
   if (!config) return Fail(std::move(config).error().Within(files.config->name()));

@@ -2,10 +2,13 @@
 #ifndef VENEER_CORE_ADAPTER_ADAPTER_H_
 #define VENEER_CORE_ADAPTER_ADAPTER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
@@ -24,22 +27,26 @@ struct AdapterSite {
 };
 
 struct Adapter {
-  std::string kind;                // kind id that claimed it
-  std::string format;              // "safetensors"
-  std::vector<AdapterSite> sites;  // sorted by site id
-  OverlaySource shared;            // artifact-scoped
-  std::uint64_t rank = 0;          // largest
-  std::vector<std::string> notes;  // what was ignored and why, warnings (another base named, all deltas zero)
-  FileBytes weights, config;       // private copies; the tensor views point into `weights`
+  std::string kind;                              // kind id that claimed it
+  std::string format;                            // "safetensors", "gguf"
+  std::vector<AdapterSite> sites;                // sorted by site id
+  OverlaySource shared;                          // artifact-scoped
+  std::uint64_t rank = 0;                        // largest
+  std::vector<std::string> notes;                // what was ignored and why, warnings (another base named, all deltas zero)
+  FileBytes weights, config;                     // private copies; the tensor views point into `weights`,
+  std::deque<std::vector<std::byte>> converted;  // or into one of these, where the file's own bytes would not do
 };
 
 // The files of an adapter, as they lie in a directory of the user or in the store.
 struct AdapterFiles {
   FileBytes weights;
-  std::optional<FileBytes> config;  // adapter_config.json
+  std::optional<FileBytes> config;  // adapter_config.json; a GGUF has none
 };
 // `path`: a PEFT directory, or a single adapter file. Refuses pickles (`adapter_model.bin`) by name, E401.
 Result<AdapterFiles> OpenAdapterFiles(const std::filesystem::path& path);
+
+// "safetensors" or "gguf", by the first bytes.
+std::string_view FormatOf(const AdapterFiles& files);
 
 // The kind that takes these files, and that both parse: what can be known without a base. E401, E415 ... as ReadAdapter.
 Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind = {});
