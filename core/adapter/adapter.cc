@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/adapter/gguf_reader.h"
 #include "core/adapter/native_reader.h"
 #include "core/adapter/params.h"
 #include "core/adapter/peft_config.h"
@@ -53,9 +54,7 @@ Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
   AdapterFiles files;
   VENEER_ASSIGN(files.weights, FileBytes::Copy(weights, kMaxAdapterBytes));
   if (LooksLikePickle(AsText(files.weights.bytes()))) return Fail(Code::FORMAT_UNSUPPORTED, weights.string(), std::string(kPickleRemedy));
-  if (AsText(files.weights.bytes()).starts_with("GGUF"))
-    return Fail(Code::FORMAT_UNSUPPORTED, weights.string(),
-                "is a GGUF adapter, which comes later; use the PEFT directory that it was converted from");
+  if (FormatOf(files) == "gguf") return files;
   if (fs::is_directory(path, ignored) && !fs::exists(config, ignored))
     return Fail(Code::BLOB_MISSING, config.string(), "an adapter needs its adapter_config.json: scale and targets are in it");
   // What describes itself takes no configuration, whatever lies beside it.
@@ -66,7 +65,10 @@ Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
   return files;
 }
 
+std::string_view FormatOf(const AdapterFiles& files) { return AsText(files.weights.bytes()).starts_with("GGUF") ? "gguf" : "safetensors"; }
+
 Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind) {
+  if (FormatOf(files) == "gguf") return IdentifyGgufAdapter(files.weights, catalog, kind);
   auto parsed = SafetensorsFile::Parse(files.weights.bytes());
   if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
   if (!files.config) {
@@ -80,6 +82,11 @@ Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& ca
 }
 
 Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, const AdapterRequest& request) {
+  if (FormatOf(files) == "gguf") {
+    VENEER_ASSIGN(Adapter adapter, ReadGgufAdapter(std::move(files), base, catalog, request.kind));
+    VENEER_TRY(OverrideParams(catalog, request.params, adapter));
+    return adapter;
+  }
   auto parsed = SafetensorsFile::Parse(files.weights.bytes());
   if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
   Adapter adapter;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct AdapterSite {
 
 struct Adapter {
   std::string kind;                              // kind id that claimed it
-  std::string format;                            // "safetensors"
+  std::string format;                            // "safetensors", "gguf"
   std::vector<AdapterSite> sites;                // sorted by site id
   std::vector<Replacement> replacements;         // sorted by site; in force just before the sites' edits, in full at any strength but 0
   OverlaySource shared;                          // artifact-scoped
@@ -49,13 +50,16 @@ struct AdapterRequest {
 // The files of an adapter, as they lie in a directory of the user or in the store.
 struct AdapterFiles {
   FileBytes weights;
-  std::optional<FileBytes> config;  // adapter_config.json; files that describe themselves have none
+  std::optional<FileBytes> config;  // adapter_config.json; a GGUF and files that describe themselves have none
 };
 inline constexpr std::uint64_t kMaxAdapterBytes = std::uint64_t{4} << 30;
 
 // `path`: a PEFT directory, or a single adapter file, beside which its adapter_config.json lies unless it describes itself. Refuses pickles
 // (`adapter_model.bin`) by name, E401.
 Result<AdapterFiles> OpenAdapterFiles(const std::filesystem::path& path);
+
+// "safetensors" or "gguf", by the first bytes.
+std::string_view FormatOf(const AdapterFiles& files);
 
 // The kind that takes these files, and that both parse: what can be known without a base. E401, E415 ... as ReadAdapter.
 Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& catalog, std::string_view kind = {});

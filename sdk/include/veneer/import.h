@@ -97,16 +97,17 @@ typedef struct vnr_import_gguf_tensor {
   const char* role;   /* vnr_role.name                                                                            */
 } vnr_import_gguf_tensor;
 
-/* The scale is the f32 value of `numerator_key` divided by the rank of each site's own tensors; without the key, or with
- * the value 0, it is 1 (llama.cpp's rule). A key under "adapter." that is neither `adapter.type`, the numerator nor named
- * by a rule is accepted only when it is empty, because a field we do not know may change the result. */
+/* The scale is the value of `numerator_key` divided by the rank of each site's own tensors; without the key, or with the
+ * value 0, it is 1 (llama.cpp's rule). An empty list or text and false count as an absent key. Any other key under
+ * "adapter." that is neither `adapter.type` nor the numerator nor named by a rule is refused, because a field we do not
+ * know may change the result. */
 typedef struct vnr_import_gguf {
   uint32_t struct_size, n_rules, n_tensors, reserved;
   const char* adapter_type;  /* value of the file's `adapter.type`: "lora"                                        */
   const char* rank_symbol;   /* "r": the symbolic dim that is the rank; NULL without rank                         */
   const char* scale_param;   /* "/scale"; NULL without a computed scale, and then no numerator                    */
   const char* numerator_key; /* "adapter.lora.alpha"                                                              */
-  const vnr_import_rule* const* rules; /* ACCEPT, REFUSE or BASE_CHANGED, `values` NULL: the key's presence decides */
+  const vnr_import_rule* const* rules; /* ACCEPT, REFUSE or BASE_CHANGED; `values` NULL         */
   const vnr_import_gguf_tensor* const* tensors;
 } vnr_import_gguf;
 

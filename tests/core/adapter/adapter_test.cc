@@ -5,8 +5,9 @@
 #include <fstream>
 #include <string>
 
-#include "tests/support/peft_adapter.h"
+#include "tests/core/adapter/gguf_lora.h"
 #include "tests/support/catch.h"
+#include "tests/support/peft_adapter.h"
 #include "tests/support/temp_dir.h"
 
 using veneer::Code;
@@ -28,6 +29,7 @@ TEST_CASE("adapter: a directory and its single file open the same adapter") {
   for (const auto& path : {dir.path(), dir.path() / "adapter_model.safetensors"}) {
     auto files = veneer::OpenAdapterFiles(path);
     if (!files) FAIL(files.error().Text());
+    CHECK(veneer::FormatOf(*files) == "safetensors");
     CHECK(veneer::IdentifyAdapter(*files, TestCatalog()) == std::string("lora"));
     const auto adapter = veneer::ReadAdapter(*std::move(files), *TinyBase(), TestCatalog());
     REQUIRE(adapter);
@@ -64,14 +66,18 @@ TEST_CASE("adapter: pickles are refused by name and by content, and are not pars
   CHECK(CodeOf(dir.path()) == 401);
 }
 
-TEST_CASE("adapter: a GGUF adapter is refused with what to use instead") {
+TEST_CASE("adapter: a GGUF opens alone, without a configuration that lies beside it") {
   const TempDir dir;
-  Write(dir.path() / "adapter_config.json", "{}");
-  Write(dir.path() / "adapter.gguf", std::string("GGUF") + std::string(60, '\0'));
-  const auto files = veneer::OpenAdapterFiles(dir.path() / "adapter.gguf");
-  REQUIRE_FALSE(files);
-  CHECK(files.error().code == Code::FORMAT_UNSUPPORTED);
-  CHECK(files.error().detail.find("comes later") != std::string::npos);
+  Write(dir.path() / "adapter_config.json", LowRank().ConfigText());
+  Write(dir.path() / "adapter.bytes", QueryValue().file.Bytes());  // told by its first bytes, not by its name
+  auto files = veneer::OpenAdapterFiles(dir.path() / "adapter.bytes");
+  if (!files) FAIL(files.error().Text());
+  CHECK_FALSE(files->config);
+  CHECK(veneer::FormatOf(*files) == "gguf");
+  CHECK(veneer::IdentifyAdapter(*files, TestCatalog()) == std::string("lora"));
+  const auto adapter = veneer::ReadAdapter(*std::move(files), *TinyBase(), TestCatalog());
+  if (!adapter) FAIL(adapter.error().Text());
+  CHECK(adapter->sites.size() == 4);
 }
 
 TEST_CASE("adapter: a missing file, a missing configuration and a huge configuration are refused") {

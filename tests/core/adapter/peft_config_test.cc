@@ -170,3 +170,10 @@ TEST_CASE("config: what is no JSON object, or says a key twice, is refused") {
   CHECK(parse(R"({"peft_type":"LORA","r":4,"r":8})") == 105);
   CHECK(parse(R"({"peft_type":"LORA","r":NaN})") == 103);
 }
+
+TEST_CASE("config: adapted parameters, repeated layers, QALoRA and aLoRA are refused by name with the reason") {
+  CHECK(Says(LowRank().Key("target_parameters", R"(["mlp.experts.gate_up_proj"])"), "raw parameters (fused experts)"));
+  CHECK(Says(LowRank().Key("layer_replication", "[[0,2],[1,2]]"), "changes the architecture"));
+  CHECK(Says(LowRank().Key("use_qalora", "true"), "pools the input over groups"));
+  CHECK(Says(LowRank().Key("alora_invocation_tokens", "[7]"), "only from an invocation sequence onward"));
+}

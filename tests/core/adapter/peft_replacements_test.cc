@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "tests/core/adapter/peft_adapter.h"
+#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
 
 namespace {
