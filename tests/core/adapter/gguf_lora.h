@@ -33,7 +33,7 @@ struct GgufLora {
   [[nodiscard]] veneer::AdapterFiles Files() const { return {InMemory(file.Bytes(), "adapter.gguf"), {}}; }
   [[nodiscard]] veneer::Result<veneer::Adapter> Read(const veneer::Base& base = *TinyBase(), const std::string& kind = "",
                                                      const veneer::Catalog& catalog = TestCatalog()) const {
-    return veneer::ReadAdapter(Files(), base, catalog, kind);
+    return veneer::ReadAdapter(Files(), base, catalog, {.kind = kind});
   }
 };
 

@@ -216,7 +216,7 @@ TEST_CASE("store: a removed name is gone, the log says so, and what it named sta
   CHECK(handle.GetRef(RefKind::kAdapter, "old").error().code == Code::BLOB_MISSING);
   CHECK(handle.OpenBlob(blob));
   const auto log = Must(handle.ReadLog());
-  CHECK(log.back().type == "unref");
+  CHECK(log.back().type() == "unref");
   CHECK_FALSE(Must(handle.RemoveRef(RefKind::kAdapter, "old", warnings)));
   CHECK(Must(handle.ReadLog()).size() == log.size());
   CHECK(handle.RemoveRef(RefKind::kAdapter, "../x", warnings).error().code == Code::NAME_INVALID);
