@@ -14,7 +14,7 @@ namespace {
 using veneer::kernels::onednn::Matmul;
 
 constexpr std::uint64_t kMinColumns = 256;  // nothing smaller was measured
-constexpr std::uint64_t kMaxChunk = 768;    // columns; the tile is 312 KiB, in the L2 cache
+constexpr std::uint64_t kMaxChunk = 768;    // columns; the tile is at most 325 KiB, in the L2 cache
 
 std::uint64_t AlignUp(std::uint64_t n) { return (n + 63) / 64 * 64; }
 

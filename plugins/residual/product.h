@@ -12,8 +12,8 @@
 //   8-bit, 32 tokens
 //     dot_rows          41     73    108     89    174    378    608    1166
 //     oneDNN            22     45     59     79    142    282    454     841
-// With 16 tokens it wins below 1024 columns only, with 8 nowhere. Tiles of 13, 26 or 52 rows, or tokens cut into 8 or 16, lose up to
-// five times; a tile whose rows are a multiple of 512 bytes apart loses a fifth.
+// With 8 or 16 tokens it wins below 1024 columns only, by a tenth to a fifth. Tiles of 13, 26 or 52 rows, or tokens cut into 8 or 16, lose
+// up to five times; a tile whose rows are a multiple of 512 bytes apart loses a tenth to a quarter.
 #ifndef VENEER_PLUGINS_RESIDUAL_PRODUCT_H_
 #define VENEER_PLUGINS_RESIDUAL_PRODUCT_H_
 
