@@ -52,7 +52,7 @@ void ForEveryKind(const Check& check) {
     check(subject, binding, subject.Run(binding, {}));
     ++kinds;
   }
-  REQUIRE(kinds == 19);
+  REQUIRE(kinds == 25);
 }
 
 }  // namespace
