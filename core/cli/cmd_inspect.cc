@@ -184,7 +184,8 @@ constinit const Command kPlanCommand{
     "plan",
     "plan [MANIFEST|ID|NAME] [-c CTX] [options]",
     "print what running a composition will take, before it does",
-    "Binds the overlays to learn their cost and prints the terms of P = runtime + base + adapters + scratch + K/V. Allocates none of it.\n"
+    "Prints the terms of P = runtime + base + adapters + scratch + K/V. Stages the overlays, since only then they say what scratch they\n"
+    "need; allocates neither that scratch nor K/V.\n"
     "`generate` and `logits` refuse (E501) what --memory-budget does not allow by the same terms.\n",
     0,
     1,

@@ -139,8 +139,8 @@ Result<SwitchOptions> Session::switch_options() {
     VENEER_ASSIGN(Catalog * plugins, catalog());
     StoreSource source(*opened, &files);
     VENEER_ASSIGN(const ValidatedComposition validated, ValidateComposition(files.composition, source, *plugins));
-    VENEER_ASSIGN(const BoundComposition bound, Bind(validated, *plugins, stage_options()));
-    return Admit(PlanMemory(*validated.base(), bound.cost(), mode(), decoder_options(options_.batch)), options_.memory_budget);
+    VENEER_TRY(Stage(validated, decoder_options(options_.batch), options_.memory_budget));
+    return {};
   };
   return options;
 }
@@ -150,25 +150,36 @@ DecoderOptions Session::decoder_options(std::uint32_t max_batch) const {
   decoder.threads = options_.threads;
   decoder.context = options_.context;
   decoder.max_batch = max_batch;
+  decoder.all_logits = !options_.words.empty() && options_.words.front() == "logits";  // the verb that asks for those of every token
   if (options_.kv) decoder.kv = *options_.kv == "f16" ? KvType::kF16 : KvType::kF32;
   return decoder;
 }
 
 StageOptions Session::stage_options() const { return {.mode = mode(), .threads = options_.threads}; }
 
-Result<std::unique_ptr<Decoder>> Session::MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch) {
+Result<Session::Planned> Session::Stage(const ValidatedComposition& validated, const DecoderOptions& decoder, std::uint64_t budget) {
   VENEER_ASSIGN(Catalog * plugins, catalog());
   VENEER_ASSIGN(BoundComposition bound, Bind(validated, *plugins, stage_options()));
+  Planned planned;
+  planned.plan = PlanMemory(*validated.base(), bound.cost(), mode(), decoder);
+  VENEER_TRY(Admit(planned.plan, budget));
+  VENEER_ASSIGN(planned.staged, std::move(bound).Stage());
+  VENEER_ASSIGN(planned.plan, CompletePlan(planned.plan, *planned.staged, decoder));
+  VENEER_TRY(Admit(planned.plan, budget));
+  return planned;
+}
+
+Result<std::unique_ptr<Decoder>> Session::MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch) {
   const DecoderOptions decoder = decoder_options(max_batch);
-  VENEER_TRY(Admit(PlanMemory(*validated.base(), bound.cost(), mode(), decoder), options_.memory_budget));
-  VENEER_ASSIGN(auto staged, std::move(bound).Stage());
-  return Decoder::Create(std::move(staged), decoder);
+  VENEER_ASSIGN(Planned planned, Stage(validated, decoder, options_.memory_budget));
+  return Decoder::Create(std::move(planned.staged), decoder);
 }
 
 Result<int> Session::PrintPlan(const ValidatedComposition& validated) {
-  VENEER_ASSIGN(Catalog * plugins, catalog());
-  VENEER_ASSIGN(const BoundComposition bound, Bind(validated, *plugins, stage_options()));
-  const MemoryPlan plan = PlanMemory(*validated.base(), bound.cost(), mode(), decoder_options(options_.batch));
+  // Held while the plan is made, as `generate` holds it; a base without a usable vocabulary runs without.
+  const auto tokenizer = OpenTokenizer(*validated.base());
+  VENEER_ASSIGN(const Planned planned, Stage(validated, decoder_options(options_.batch), UINT64_MAX));
+  const MemoryPlan& plan = planned.plan;
   const OutJson terms{{"runtime_bytes", plan.runtime_bytes}, {"base_bytes", plan.base_bytes}, {"adapter_bytes", plan.adapter_bytes},
                       {"scratch_bytes", plan.scratch_bytes}, {"kv_bytes", plan.kv_bytes},     {"peak_bytes", plan.peak_bytes()}};
   if (options_.json) {

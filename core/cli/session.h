@@ -50,14 +50,20 @@ class Session {
     std::optional<Digest> statement;
   };
   Result<Sealed> Keep(const Named& named, const std::optional<std::string>& name);
-  // --expect, and the checks that every switch runs: all files against the composition, and the memory budget.
+  // --expect, and the checks that every switch runs: all files against the composition, staged once within the memory budget.
   Result<SwitchOptions> switch_options();
   Result<ValidatedComposition> ActiveComposition();  // E605 when there is none
 
   [[nodiscard]] ComputeMode mode() const { return options_.compute == "exact" ? ComputeMode::kExact : ComputeMode::kFast; }
   [[nodiscard]] DecoderOptions decoder_options(std::uint32_t max_batch) const;
   [[nodiscard]] StageOptions stage_options() const;
-  // Plans, admits (E501) and stages the composition, then makes a decoder over it.
+  // The memory plan is admitted (E501) twice: before the overlays are staged, and whole before a decoder is made.
+  struct Planned {
+    MemoryPlan plan;
+    std::shared_ptr<const StagedComposition> staged;
+  };
+  Result<Planned> Stage(const ValidatedComposition& validated, const DecoderOptions& decoder, std::uint64_t budget);
+  // Stages within the budget, then makes a decoder over it.
   Result<std::unique_ptr<Decoder>> MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch);
   // Prints the memory plan of the composition, as a table or JSON.
   Result<int> PrintPlan(const ValidatedComposition& validated);

@@ -38,6 +38,13 @@ Status CheckOptions(const ModelConfig& config, ComputeMode mode, const DecoderOp
   return {};
 }
 
+Result<const kernels::Table*> Kernels() {
+  const kernels::Table* kernels = kernels::Select();
+  if (kernels == nullptr)
+    return Fail(Code::USAGE, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it or write scalar");
+  return kernels;
+}
+
 const Site& Must(const StagedComposition& composition, const std::string& id) {
   const Site* site = composition.base().sites().Find(id);
   if (site == nullptr) throw std::logic_error("the base lacks the site " + id);  // Base::OpenGguf has proven that it is there
@@ -46,23 +53,73 @@ const Site& Must(const StagedComposition& composition, const std::string& id) {
 
 }  // namespace
 
-Decoder::Memory Decoder::PlannedMemory(const ModelConfig& config, ComputeMode mode, const DecoderOptions& options) {
+std::uint64_t Decoder::EmbeddingNeeds::Bytes(std::uint32_t threads) const {
+  const std::uint64_t each = prepared * kTokenBlock + scratch;
+  return each == 0 ? 0 : each * threads + 63;  // aligned to 64 where it is used
+}
+
+Decoder::EmbeddingNeeds Decoder::EmbeddingNeeds::Of(const StagedComposition& composition) {
+  EmbeddingNeeds needs;
+  for (const OverlayBinding* overlay : composition.at(Must(composition, "model.embed_tokens")).overlays) {
+    needs.prepared = std::max(needs.prepared, (overlay->program().prepared_bytes_per_token + 63) / 64 * 64);
+    needs.scratch = std::max(needs.scratch, (overlay->program().thread_scratch_bytes + 63) / 64 * 64);
+  }
+  return needs;
+}
+
+Decoder::Memory Decoder::MemoryWith(const LinearNeeds& linear, const EmbeddingNeeds& embedding, const ModelConfig& config, ComputeMode mode,
+                                    const DecoderOptions& options) {
   const std::uint32_t context = ContextOf(config, options);
   const std::uint64_t q = std::uint64_t{config.n_heads} * config.head_dim, kv = std::uint64_t{config.n_kv_heads} * config.head_dim;
-  LinearNeeds needs;
-  for (const std::uint64_t in : {std::uint64_t{config.hidden}, q, std::uint64_t{config.ffn}}) needs.Include(LinearNeeds::OfPlainGroup(in));
-  const std::uint64_t linear = LinearScratch::Bytes(needs, RowsOf(options), options.threads);
   const std::uint64_t batch = options.max_batch * (config.hidden + 2 * q + 2 * kv + 2 * std::uint64_t{config.ffn}) * sizeof(float);
   const std::uint64_t logits = std::uint64_t{HeadRows(options)} * config.vocab * sizeof(float);
-  return {linear + batch + logits + Attention::Bytes(context, options.threads) + RopeTable::Bytes(config.head_dim, options.max_batch),
+  return {LinearScratch::Bytes(linear, RowsOf(options), options.threads) + embedding.Bytes(options.threads) + batch + logits +
+              Attention::Bytes(context, options.threads) + RopeTable::Bytes(config.head_dim, options.max_batch),
           KvCache::Bytes(config, context, KvTypeOf(mode, options))};
+}
+
+Decoder::Memory Decoder::PlannedMemory(const ModelConfig& config, ComputeMode mode, const DecoderOptions& options) {
+  const std::uint64_t q = std::uint64_t{config.n_heads} * config.head_dim;
+  LinearNeeds needs;
+  for (const std::uint64_t in : {std::uint64_t{config.hidden}, q, std::uint64_t{config.ffn}}) needs.Include(LinearNeeds::OfPlainGroup(in));
+  return MemoryWith(needs, {}, config, mode, options);
+}
+
+Result<Decoder::Memory> Decoder::PlannedMemory(const StagedComposition& composition, const DecoderOptions& options) {
+  const ModelConfig& config = composition.base().config();
+  VENEER_TRY(CheckOptions(config, composition.mode(), options));
+  VENEER_ASSIGN(const kernels::Table* kernels, Kernels());
+  return MemoryWith(Network(composition, *kernels).Needs(), EmbeddingNeeds::Of(composition), config, composition.mode(), options);
+}
+
+// Groups are plans over sites: they hold no weights and cost nothing worth counting.
+Decoder::Network::Network(const StagedComposition& composition, const kernels::Table& kernels)
+    : head(composition, {&Must(composition, "lm_head")}, kernels) {
+  const auto group = [&](const std::string& prefix, std::initializer_list<const char*> names) {
+    std::vector<const Site*> sites;
+    for (const char* name : names) sites.push_back(&Must(composition, prefix + name));
+    return LinearGroup(composition, sites, kernels);
+  };
+  const auto norm_at = [&](const std::string& id) { return &composition.at(Must(composition, id)).vector; };
+  norm = norm_at("model.norm");
+  for (std::uint32_t l = 0; l < composition.base().config().n_layers; ++l) {
+    const std::string layer = fmt::format("model.layers.{}.", l);
+    layers.push_back({norm_at(layer + "input_layernorm"), norm_at(layer + "post_attention_layernorm"),
+                      group(layer + "self_attn.", {"q_proj", "k_proj", "v_proj"}), group(layer + "self_attn.", {"o_proj"}),
+                      group(layer + "mlp.", {"gate_proj", "up_proj"}), group(layer + "mlp.", {"down_proj"})});
+  }
+}
+
+LinearNeeds Decoder::Network::Needs() const {
+  LinearNeeds needs = head.needs();
+  for (const Layer& layer : layers)
+    for (const LinearGroup* group : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) needs.Include(group->needs());
+  return needs;
 }
 
 Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options) {
   const ModelConfig& config = composition->base().config();
-  const kernels::Table* kernels = kernels::Select();
-  if (kernels == nullptr)
-    return Fail(Code::USAGE, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it or write scalar");
+  VENEER_ASSIGN(const kernels::Table* kernels, Kernels());
   VENEER_TRY(CheckOptions(config, composition->mode(), options));
   VENEER_ASSIGN(KvCache cache, KvCache::Create(*composition, ContextOf(config, options), KvTypeOf(composition->mode(), options)));
   try {
@@ -86,32 +143,11 @@ Decoder::Decoder(std::shared_ptr<const StagedComposition> composition, const Dec
       head_rows_(HeadRows(options)),
       rope_(*config_, max_batch_),
       attention_(*config_, cache_.context(), options.threads, kernels),
+      network_(*composition_, kernels),
       embedding_(&Must(*composition_, "model.embed_tokens")),
-      norm_(&composition_->at(Must(*composition_, "model.norm")).vector) {
-  LinearNeeds needs;
-  const auto group = [&](const std::string& prefix, std::initializer_list<const char*> names) {
-    std::vector<const Site*> sites;
-    for (const char* name : names) sites.push_back(&Must(*composition_, prefix + name));
-    LinearGroup made(*composition_, sites, kernels);
-    needs.Include(made.needs());
-    return made;
-  };
-  const auto norm = [&](const std::string& id) { return &composition_->at(Must(*composition_, id)).vector; };
-  for (std::uint32_t l = 0; l < config_->n_layers; ++l) {
-    const std::string layer = fmt::format("model.layers.{}.", l);
-    layers_.push_back({norm(layer + "input_layernorm"), norm(layer + "post_attention_layernorm"),
-                       group(layer + "self_attn.", {"q_proj", "k_proj", "v_proj"}), group(layer + "self_attn.", {"o_proj"}),
-                       group(layer + "mlp.", {"gate_proj", "up_proj"}), group(layer + "mlp.", {"down_proj"})});
-  }
-  head_ = std::make_unique<LinearGroup>(group("", {"lm_head"}));
-  scratch_ = std::make_unique<LinearScratch>(needs, RowsOf(options), options.threads);
-
-  for (const OverlayBinding* overlay : composition_->at(*embedding_).overlays) {
-    embedding_prepared_ = std::max(embedding_prepared_, (overlay->program().prepared_bytes_per_token + 63) / 64 * 64);
-    embedding_scratch_ = std::max(embedding_scratch_, (overlay->program().thread_scratch_bytes + 63) / 64 * 64);
-  }
-  const std::uint64_t embedding_bytes = embedding_prepared_ * kTokenBlock + embedding_scratch_;
-  if (embedding_bytes > 0) embedding_buffer_.resize(embedding_bytes * options.threads + 63);  // aligned to 64 where it is used
+      embedding_needs_(EmbeddingNeeds::Of(*composition_)) {
+  scratch_ = std::make_unique<LinearScratch>(network_.Needs(), RowsOf(options), options.threads);
+  embedding_buffer_.resize(embedding_needs_.Bytes(options.threads));
 
   const std::uint64_t q = std::uint64_t{config_->n_heads} * config_->head_dim;
   x_.resize(max_batch_ * std::uint64_t{config_->hidden});
@@ -158,7 +194,7 @@ void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
   const auto blocks = pool_.Share((n_tokens + kTokenBlock - 1) / kTokenBlock, worker);
   const auto& overlays = composition_->at(*embedding_).overlays;
   auto aligned = reinterpret_cast<std::uintptr_t>(embedding_buffer_.data());
-  aligned = (aligned + 63) / 64 * 64 + worker * (embedding_prepared_ * kTokenBlock + embedding_scratch_);
+  aligned = (aligned + 63) / 64 * 64 + worker * (embedding_needs_.prepared * kTokenBlock + embedding_needs_.scratch);
   for (std::uint64_t block = blocks.begin; block < blocks.end; ++block) {
     const auto t0 = static_cast<std::uint32_t>(block) * kTokenBlock;
     const std::uint32_t n = std::min(kTokenBlock, n_tokens - t0);
@@ -172,8 +208,8 @@ void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
     io.y = rows;
     io.y_stride = config_->hidden;
     io.prepared = reinterpret_cast<void*>(aligned);
-    io.prepared_stride = embedding_prepared_;
-    io.scratch = reinterpret_cast<void*>(aligned + embedding_prepared_ * kTokenBlock);
+    io.prepared_stride = embedding_needs_.prepared;
+    io.scratch = reinterpret_cast<void*>(aligned + embedding_needs_.prepared * kTokenBlock);
     io.ids = tokens.data() + t0;
     for (const OverlayBinding* overlay : overlays) {
       if (overlay->program().prepare_units > 0) overlay->Prepare(io, 0, overlay->program().prepare_units);
@@ -184,7 +220,7 @@ void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
 
 // No barrier at the end: the caller has one.
 void Decoder::RunLayer(std::uint32_t worker, std::uint32_t index, std::uint32_t tokens) {
-  const Layer& layer = layers_[index];
+  const Layer& layer = network_.layers[index];
   const std::uint64_t hidden = config_->hidden, ffn = config_->ffn;
   const std::uint64_t q_width = std::uint64_t{config_->n_heads} * config_->head_dim, kv_width = cache_.kv_width();
   const auto normed = [&](const std::vector<float>& weight) {
@@ -215,10 +251,10 @@ void Decoder::RunLayer(std::uint32_t worker, std::uint32_t index, std::uint32_t 
 void Decoder::RunHead(std::uint32_t worker, std::uint32_t first, std::uint32_t tokens) {
   const std::uint64_t hidden = config_->hidden;
   const auto input = [&](std::uint32_t t, float* row) {
-    kernels_->rms_norm(x_.data() + (first + t) * hidden, norm_->data(), config_->rms_epsilon, hidden, row);
+    kernels_->rms_norm(x_.data() + (first + t) * hidden, network_.norm->data(), config_->rms_epsilon, hidden, row);
   };
   const LinearGroup::Output output[] = {{logits_.data(), config_->vocab, false}};
-  head_->Run(pool_, worker, tokens, input, *scratch_, output);
+  network_.head.Run(pool_, worker, tokens, input, *scratch_, output);
 }
 
 // One pass through the layers. The cancel check runs while the other workers wait at the barrier that ends each layer.

@@ -40,7 +40,10 @@ class Decoder {
   struct Memory {
     std::uint64_t scratch_bytes, kv_bytes;
   };
+  // Over the base alone; with overlays it is the least that can be known before they are staged.
   static Memory PlannedMemory(const ModelConfig& config, ComputeMode mode, const DecoderOptions& options);
+  // To the byte: with the overlays' versions of x, what they prepare and their scratch of each thread. E901 as Create.
+  static Result<Memory> PlannedMemory(const StagedComposition& composition, const DecoderOptions& options);
 
   // Feeds the tokens after what the cache holds. `logits(i, row)` is called for each token's logits [vocab] when `all`, else for the
   // last token only. On an error the cache holds what it held before. E405 for an id outside the vocabulary, E505 at the end of the
@@ -62,6 +65,22 @@ class Decoder {
     const std::vector<float>*attention_norm, *ffn_norm;
     LinearGroup qkv, o, gate_up, down;
   };
+  // Everything between embedding and logits, as plans over the composition's sites.
+  struct Network {
+    Network(const StagedComposition& composition, const kernels::Table& kernels);
+    [[nodiscard]] LinearNeeds Needs() const;  // of the largest group
+    const std::vector<float>* norm;
+    std::vector<Layer> layers;
+    LinearGroup head;
+  };
+  // What the overlays of the embedding need: bytes a token, and scratch of each worker.
+  struct EmbeddingNeeds {
+    std::uint64_t prepared = 0, scratch = 0;
+    static EmbeddingNeeds Of(const StagedComposition& composition);
+    [[nodiscard]] std::uint64_t Bytes(std::uint32_t threads) const;
+  };
+  static Memory MemoryWith(const LinearNeeds& linear, const EmbeddingNeeds& embedding, const ModelConfig& config, ComputeMode mode,
+                           const DecoderOptions& options);
   Decoder(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options, const kernels::Table& kernels,
           KvCache cache);
 
@@ -79,12 +98,10 @@ class Decoder {
   std::uint32_t max_batch_, head_rows_;  // tokens of a pass; tokens whose logits are made at once
   RopeTable rope_;
   Attention attention_;
-  std::vector<Layer> layers_;
-  std::unique_ptr<LinearGroup> head_;
+  Network network_;
   std::unique_ptr<LinearScratch> scratch_;
   const Site* embedding_;
-  const std::vector<float>* norm_;
-  std::uint64_t embedding_prepared_ = 0, embedding_scratch_ = 0;
+  EmbeddingNeeds embedding_needs_;
   std::vector<std::byte> embedding_buffer_;
   std::vector<float> x_, q_, k_, v_, attended_, gate_, up_;  // [max_batch, …]
   std::vector<float> logits_;                                // [head_rows, vocab]

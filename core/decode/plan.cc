@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <string>
 
 namespace veneer {
 namespace {
 
-// Resident bytes of this process that are not file pages of the base: anonymous memory plus the code and libraries that were touched,
-// as the kernel counts them (proc(5), statm: size resident shared, in pages). Asked before the base is walked.
-std::uint64_t ResidentNow() {
+std::uint64_t ResidentNow() {  // proc(5), statm: size resident shared, in pages
   unsigned long long size = 0, resident = 0;
   std::FILE* statm = std::fopen("/proc/self/statm", "re");
   if (statm == nullptr) return 0;
@@ -19,16 +20,40 @@ std::uint64_t ResidentNow() {
   return read == 2 ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+// How much of the mapping that holds `data` is resident: all of it when it was hashed just now, less when the store had a stamp.
+// proc(5), smaps: "7f0000000000-7f0000001000 r--p …" begins a mapping, "Rss:  4 kB" is one of the lines below it.
+std::uint64_t ResidentOf(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  std::ifstream smaps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long long begin = 0, end = 0, kibibytes = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2) {
+      is_inside = address >= begin && address < end;
+    } else if (is_inside && std::sscanf(line.c_str(), "Rss: %llu kB", &kibibytes) == 1) {
+      return std::uint64_t{kibibytes} * 1024;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 MemoryPlan PlanMemory(const Base& base, const OverlayCost& overlays, ComputeMode mode, const DecoderOptions& options) {
   MemoryPlan plan;
   plan.base_bytes = base.bytes().size();
   const std::uint64_t resident = ResidentNow();
-  // Verifying the base has walked its mapping already, so its pages are part of what is resident now.
-  plan.runtime_bytes = resident > plan.base_bytes ? resident - plan.base_bytes : resident;
+  plan.runtime_bytes = resident - std::min(resident, ResidentOf(base.bytes().data()));
   plan.adapter_bytes = overlays.peak_bytes;
   const Decoder::Memory decoder = Decoder::PlannedMemory(base.config(), mode, options);
+  plan.scratch_bytes = decoder.scratch_bytes;
+  plan.kv_bytes = decoder.kv_bytes;
+  return plan;
+}
+
+Result<MemoryPlan> CompletePlan(MemoryPlan plan, const StagedComposition& staged, const DecoderOptions& options) {
+  VENEER_ASSIGN(const Decoder::Memory decoder, Decoder::PlannedMemory(staged, options));
+  plan.runtime_bytes += staged.constant_bytes();
   plan.scratch_bytes = decoder.scratch_bytes;
   plan.kv_bytes = decoder.kv_bytes;
   return plan;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@ struct Pipe {
     write_end = ends[1];
   }
 };
+
+std::uint64_t PeakBytes(const rusage& usage) { return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024; }
 
 void Drain(int out, int err, ProcessResult& result) {
   std::array<pollfd, 2> ends{pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
@@ -41,6 +44,12 @@ void Drain(int out, int err, ProcessResult& result) {
 }
 
 }  // namespace
+
+std::uint64_t OwnPeakBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return PeakBytes(usage);
+}
 
 ProcessResult RunProcess(const std::vector<std::string>& argv, const std::string& input, const std::vector<std::string>& environment) {
   const Pipe in, out, err;
@@ -65,7 +74,9 @@ ProcessResult RunProcess(const std::vector<std::string>& argv, const std::string
   ProcessResult result;
   Drain(out.read_end, err.read_end, result);
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage usage{};
+  wait4(child, &status, 0, &usage);
+  result.peak_bytes = PeakBytes(usage);
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

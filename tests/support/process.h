@@ -2,6 +2,7 @@
 #ifndef VENEER_TESTS_SUPPORT_PROCESS_H_
 #define VENEER_TESTS_SUPPORT_PROCESS_H_
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,7 +10,12 @@
 struct ProcessResult {
   int status = -1;  // exit status; 128 + signal when killed
   std::string out, err;
+  // The most memory that was resident at once (getrusage(2), ru_maxrss), never less than OwnPeakBytes(): the kernel counts from the fork.
+  std::uint64_t peak_bytes = 0;
 };
+
+// The same of this process. A program that takes less cannot be measured.
+std::uint64_t OwnPeakBytes();
 
 // argv[0] is the program. Standard input is `input`. `environment` holds NAME=VALUE pairs on top of the inherited ones.
 ProcessResult RunProcess(const std::vector<std::string>& argv, const std::string& input = "",
