@@ -1,6 +1,6 @@
 // Adapters in llama.cpp's layout through the command line: the same logits as the PEFT directory of the same adapter.
-#include <cmath>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/catch.h"
@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 const fs::path kStories = RepoData() / "stories260k";
 const fs::path kBase = kStories / "stories260k-q8_0.gguf";
+const std::string kTokens = "1,20,300,41,500,7,9,77";
 
 Matrix Logits(const fs::path& base, const std::vector<std::string>& adapters) {
   const TempDir dir;
@@ -35,6 +36,39 @@ std::string Converted(const TempDir& dir, const fs::path& peft, std::uint32_t he
   std::ofstream(path, std::ios::binary) << GgufFromPeft(peft, head_dim, type).Bytes();
   return path.string();
 }
+
+// A store with the stories base, ready for adapters.
+class Shop {
+ public:
+  Shop() {
+    Must({"init"});
+    Must({"import", "base", kBase.string(), "--name", "stories"});
+  }
+  std::string Must(const std::vector<std::string>& arguments) {
+    const ProcessResult result = Run(arguments);
+    CAPTURE(arguments, result.err);
+    REQUIRE(result.status == 0);
+    return result.out;
+  }
+  ProcessResult Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--store", Path("store")});
+    return Veneer(arguments);
+  }
+  // Imports, composes, seals and activates; the logits of what is active then. The authored manifest stays at Path("m.toml").
+  Matrix Activated(const std::string& adapter, const std::vector<std::string>& options) {
+    std::vector<std::string> import{"import", "adapter", adapter, "--name", "one"};
+    import.insert(import.end(), options.begin(), options.end());
+    Must(import);
+    Must({"compose", "--base", "stories", "--adapter", "one", "-o", Path("m.toml")});
+    Must({"activate", nlohmann::json::parse(Must({"seal", Path("m.toml"), "--json"})).at("composition")});
+    Must({"logits", "--tokens", kTokens, "--out", Path("logits.npy"), "--compute", "exact"});
+    return ReadNpy(Path("logits.npy"));
+  }
+  [[nodiscard]] std::string Path(const std::string& name) const { return (dir_.path() / name).string(); }
+
+ private:
+  TempDir dir_;
+};
 
 nlohmann::json Json(const std::vector<std::string>& arguments) {
   const ProcessResult result = Veneer(arguments);
@@ -117,35 +151,28 @@ TEST_CASE("gguf adapter: every one of the larger data set agrees with its PEFT d
 }
 
 TEST_CASE("gguf adapter: imported, sealed and activated it is what it was beside the store") {
-  const TempDir dir;
-  const std::string store = (dir.path() / "store").string(), manifest = (dir.path() / "m.toml").string();
-  const fs::path gguf = kStories / "adapters/lora-all-r4.gguf";
-  const auto must = [&store](std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--store", store});
-    const ProcessResult result = Veneer(arguments);
-    CAPTURE(arguments, result.err);
-    REQUIRE(result.status == 0);
-    return result.out;
-  };
-  must({"init"});
-  must({"import", "base", kBase.string(), "--name", "stories"});
-  must({"import", "adapter", gguf.string(), "--name", "all"});
-  must({"compose", "--base", "stories", "--adapter", "all", "-o", manifest});
-  const std::string id = nlohmann::json::parse(must({"seal", manifest, "--json"})).at("composition");
-  must({"activate", id});
-  std::ifstream text(manifest);
+  Shop shop;
+  const std::string gguf = (kStories / "adapters/lora-all-r4.gguf").string();
+  CHECK(MaxDifference(shop.Activated(gguf, {}), Logits(kBase, {gguf})) == 0);
+  std::ifstream text(shop.Path("m.toml"));
   const std::string toml((std::istreambuf_iterator<char>(text)), {});
   CHECK(toml.find("\"gguf\"") != std::string::npos);
   CHECK(toml.find("config_hash") == std::string::npos);
-  const std::string out = (dir.path() / "logits.npy").string();
-  must({"logits", "--tokens", "1,20,300,41,500,7,9,77", "--out", out, "--compute", "exact"});
-  CHECK(MaxDifference(ReadNpy(out), Logits(kBase, {gguf.string()})) == 0);
-  must({"fsck", "--full"});
+  shop.Must({"fsck", "--full"});
   // A base is no adapter, and nothing of it stays.
-  const ProcessResult refused = Veneer({"import", "adapter", kBase.string(), "--store", store});
+  const ProcessResult refused = shop.Run({"import", "adapter", kBase.string()});
   CHECK(refused.status == 3);
   CHECK(refused.err.find("E401") != std::string::npos);
   CHECK(refused.err.find("general.type") != std::string::npos);
+}
+
+TEST_CASE("gguf adapter: --params scale= at import gives back the scale that the format lost") {
+  // r 16, alpha 8, rslora: 8 / sqrt(16) = 2, where the file says 8 / 16.
+  Shop shop;
+  const TempDir dir;
+  const fs::path peft = kStories / "adapters/lora-rslora-r16";
+  const Matrix logits = shop.Activated(Converted(dir, peft, 8), {"--params", "scale=2"});
+  CHECK(MaxDifference(logits, Logits(kBase, {peft.string()})) == 0);
 }
 
 TEST_CASE("gguf adapter: inspect tells an adapter from a base, lists its tensors, and with a base its sites and scales") {
