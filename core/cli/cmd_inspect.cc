@@ -4,10 +4,12 @@
 
 #include <map>
 
+#include "core/adapter/gguf_reader.h"
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
 #include "core/compose/path_source.h"
+#include "core/format/gguf.h"
 #include "core/format/safetensors.h"
 
 namespace veneer::cli {
@@ -89,12 +91,27 @@ Result<OutJson> InspectAdapter(Session& session, const std::string& path) {
                                    {"rows", one.rows.empty() ? OutJson("all") : OutJson(one.rows.size())}});
     return facts;
   }
-  VENEER_ASSIGN(const SafetensorsFile file, SafetensorsFile::Parse(blobs.files.weights.bytes()));
+  std::vector<TensorView> tensors;
+  if (FormatOf(blobs.files) == "gguf") {
+    VENEER_ASSIGN(const GgufFile file, GgufFile::Parse(blobs.files.weights.bytes()));
+    tensors = file.tensors();
+  } else {
+    VENEER_ASSIGN(SafetensorsFile file, SafetensorsFile::Parse(blobs.files.weights.bytes()));
+    tensors = std::move(file.tensors);
+  }
+  facts["format"] = FormatOf(blobs.files);
   facts["tensors"] = OutJson::array();
-  for (const TensorView& tensor : file.tensors)
+  for (const TensorView& tensor : tensors)
     facts["tensors"].push_back(
         {{"tensor", Printable(tensor.name)}, {"type", InfoOf(tensor.dtype).name}, {"shape", ShapeText(tensor.shape)}});
   return facts;
+}
+
+// A GGUF is a base unless it says that it is an adapter.
+Result<OutJson> InspectGguf(Session& session, const std::string& path) {
+  VENEER_ASSIGN(const FileBytes file, FileBytes::Map(path));
+  const auto parsed = GgufFile::Parse(file.bytes());
+  return parsed && IsGgufAdapter(*parsed) ? InspectAdapter(session, path) : InspectBase(path);
 }
 
 OutJson InspectComposition(const Composition& composition) {
@@ -127,7 +144,7 @@ Result<int> RunInspect(Session& session) {
       PrintFacts(InspectComposition(named.validated.composition()), json);
       return 0;
     }
-    VENEER_ASSIGN(const OutJson facts, extension == ".gguf" ? InspectBase(path) : InspectAdapter(session, what));
+    VENEER_ASSIGN(const OutJson facts, extension == ".gguf" ? InspectGguf(session, what) : InspectAdapter(session, what));
     PrintFacts(facts, json);
     return 0;
   }

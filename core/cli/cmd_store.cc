@@ -140,7 +140,7 @@ Result<int> ImportAdapter(Session& session, Store& store, const std::string& pat
   VENEER_ASSIGN(const AdapterFiles files, OpenAdapterFiles(path));
   AdapterRecord record;
   VENEER_ASSIGN(record.kind, IdentifyAdapter(files, *catalog, options.kind.value_or("")));
-  record.format = "safetensors";
+  record.format = FormatOf(files);
   VENEER_ASSIGN(record.params, ParamsOf(options));
   std::vector<StagedBlob> blobs;
   VENEER_ASSIGN(StagedBlob weights, store.StageFile(files.weights.fd(), path));
@@ -242,7 +242,7 @@ constinit const Command kImportCommand{
     "import base FILE [--name N] | import adapter PATH [--name N] [--kind K] [--params k=v]",
     "copy a base or an adapter into the store",
     "Copies, hashes and checks before anything becomes visible; the same file twice is stored once. An adapter is a PEFT directory with\n"
-    "adapter_model.safetensors and adapter_config.json.\n",
+    "adapter_model.safetensors and adapter_config.json, or a GGUF adapter of llama.cpp.\n",
     2,
     2,
     RunImport};
