@@ -122,6 +122,12 @@ class Checker {
                             ShapeText(tensor.shape), DeclaredShape(role), site_.out, site_.in, symbols));
   }
 
+  [[nodiscard]] bool IsSymbolSize(const RoleDecl& role, std::uint64_t size) const {
+    if ((role.flags & VNR_ROLE_ENTRIES) == 0) return size > 0 && size <= kMaxSymbol;
+    const auto elements = CheckedMul(site_.out, site_.in);
+    return elements && size <= *elements;
+  }
+
   Status CheckDim(const std::string& place, const TensorView& tensor, const RoleDecl& role, std::size_t i) {
     const std::uint32_t dim = role.dims[i];
     const std::uint64_t size = tensor.shape[i];
@@ -141,7 +147,7 @@ class Checker {
         break;
       default:
         if ((dim & VNR_DIM_SYMBOL) != 0) {
-          if (size == 0 || size > kMaxSymbol) return Mismatch(place, tensor, role);
+          if (!IsSymbolSize(role, size)) return Mismatch(place, tensor, role);
           expected = symbols_.try_emplace(static_cast<char>(dim & 0xFF), size).first->second;
         }
     }

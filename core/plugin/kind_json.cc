@@ -17,7 +17,7 @@ using Names = std::span<const std::string_view>;  // by bit number; an empty nam
 constexpr std::array<std::string_view, 3> kSites = {"linear", "embedding", "vector"};
 constexpr std::array<std::string_view, 13> kTypes = {"f32", "f16", "bf16", "f64", "i8",  "i16", "i32",
                                                      "i64", "u8",  "u16",  "u32", "u64", "bool"};
-constexpr std::array<std::string_view, 7> kRoleFlags = {"optional",  "shared",       "forbid-broadcast", "",
+constexpr std::array<std::string_view, 7> kRoleFlags = {"optional",  "shared",       "forbid-broadcast", "entries",
                                                         "on-linear", "on-embedding", "on-vector"};
 constexpr std::array<std::string_view, 3> kKindFlags = {"needs-base-rows", "borrows-tensors", "additive"};
 constexpr std::array<std::string_view, 3> kTensorFlags = {"when-listed", "when-not-listed", "shared"};

@@ -238,10 +238,9 @@ TEST_CASE("abi values: codes, types, classes and flags have their frozen numbers
   CHECK(VNR_DIM_OUT_PLUS_1 == 0x80000003U);
   const unsigned program_flags[] = {VNR_ADDS_Y, VNR_SCALES_Y, VNR_TRANSFORMS_X, VNR_LANEWISE_T, VNR_EDITS_BIAS, VNR_ALLOCATES_FOR_TOKENS};
   for (unsigned i = 0; i < 6; ++i) CHECK(program_flags[i] == 1U << i);
-  const unsigned role_flags[] = {VNR_ROLE_OPTIONAL,  VNR_ROLE_SHARED,       VNR_ROLE_FORBID_BROADCAST,
+  const unsigned role_flags[] = {VNR_ROLE_OPTIONAL,  VNR_ROLE_SHARED,       VNR_ROLE_FORBID_BROADCAST, VNR_ROLE_ENTRIES,
                                  VNR_ROLE_ON_LINEAR, VNR_ROLE_ON_EMBEDDING, VNR_ROLE_ON_VECTOR};
-  const unsigned role_values[] = {1, 2, 4, 16, 32, 64};
-  for (int i = 0; i < 6; ++i) CHECK(role_flags[i] == role_values[i]);
+  for (unsigned i = 0; i < 7; ++i) CHECK(role_flags[i] == 1U << i);
   CHECK(VNR_KIND_NEEDS_BASE_ROWS == 1);
   CHECK(VNR_KIND_BORROWS_TENSORS == 2);
   CHECK(VNR_KIND_ADDITIVE == 4);

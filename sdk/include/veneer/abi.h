@@ -71,6 +71,7 @@ enum {
   VNR_ROLE_OPTIONAL = 1u,
   VNR_ROLE_SHARED = 2u,          /* artifact-scoped: handed to open(), not to bind()                    */
   VNR_ROLE_FORBID_BROADCAST = 4u,
+  VNR_ROLE_ENTRIES = 8u,         /* its symbols count stored entries: 0 to IN x OUT instead of 1 to 65536 */
   VNR_ROLE_ON_LINEAR = 16u,      /* restrict the role to site classes; none of the three bits = any      */
   VNR_ROLE_ON_EMBEDDING = 32u,
   VNR_ROLE_ON_VECTOR = 64u

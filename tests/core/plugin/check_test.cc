@@ -28,6 +28,7 @@ KindDecl FactorKind() {
                 {"bias", VNR_ROLE_OPTIONAL | VNR_ROLE_ON_LINEAR, kFloats, {VNR_DIM_OUT}},
                 {"ptr", VNR_ROLE_OPTIONAL, VNR_BIT(VNR_I64), {VNR_DIM_OUT_PLUS_1}},
                 {"E", VNR_ROLE_ON_EMBEDDING, kFloats, {VNR_DIM('r'), VNR_DIM_OUT}},
+                {"kept", VNR_ROLE_OPTIONAL | VNR_ROLE_ENTRIES, kFloats, {VNR_DIM('n')}},
                 {"table", VNR_ROLE_SHARED | VNR_ROLE_OPTIONAL, kFloats, {VNR_DIM('r'), VNR_DIM('k')}}};
   return kind;
 }
@@ -125,6 +126,19 @@ TEST_CASE("check: one more than the output is one more, not the output") {
     source.Add("ptr", {n}, VNR_I64);
     CHECK(Checked(source) == (n == 7 ? 0 : 404));
   }
+}
+
+TEST_CASE("check: a symbol that counts entries may be 0, and at most as large as the site") {
+  for (const std::uint64_t n : {0U, 1U, 23U, 24U, 25U}) {  // the site is 6 x 4
+    Source source = Good();
+    source.Add("kept", {n});
+    CHECK(Checked(source) == (n <= 24 ? 0 : 404));
+  }
+  SiteFacts large = Linear();
+  large.out = 70'000;
+  Source source;
+  source.Add("A", {3, 4}).Add("B", {70'000, 3}).Add("kept", {65'537});
+  CHECK(Checked(source, {}, large) == 0);
 }
 
 TEST_CASE("check: a symbol is one number over all roles of a site, shared ones too, and never 0 or above 65536") {

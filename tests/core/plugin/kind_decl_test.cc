@@ -106,7 +106,7 @@ TEST_CASE("kind: a declaration survives the card's JSON in every field") {
   kind.flags = VNR_KIND_NEEDS_BASE_ROWS | VNR_KIND_BORROWS_TENSORS | (1u << 20);  // a flag of a newer minor version
   kind.site_mask = 7;
   kind.roles.push_back({"s",
-                        VNR_ROLE_SHARED | VNR_ROLE_OPTIONAL | VNR_ROLE_ON_VECTOR,
+                        VNR_ROLE_SHARED | VNR_ROLE_OPTIONAL | VNR_ROLE_ENTRIES | VNR_ROLE_ON_VECTOR,
                         VNR_BIT(VNR_BF16) | VNR_BIT(VNR_BOOL),
                         {VNR_DIM('r'), VNR_DIM_IN_PLUS_1, VNR_DIM_OUT_PLUS_1, 7}});
   kind.import->rank_symbol = "r";
