@@ -198,7 +198,7 @@ TEST_CASE("every kind: describe gives one JSON object with the kind and, for a b
   CHECK(text == R"({"kind":"lora","site":"model.layers.3.self_attn.q_proj","rank":2,"scale":1.20000005})");
 }
 
-TEST_CASE("static registration: the table lists lora and ia3, with complete entries and unique kind ids (entry-sizes)") {
+TEST_CASE("static registration: the table lists the project's kinds, with complete entries and unique kind ids (entry-sizes)") {
   std::set<std::string> ids;
   for (const vnr_entry* entry : StaticEntries()) {
     CHECK(entry->struct_size == sizeof(vnr_entry));
@@ -214,4 +214,5 @@ TEST_CASE("static registration: the table lists lora and ia3, with complete entr
   }
   CHECK(ids.contains("lora"));
   CHECK(ids.contains("ia3"));
+  CHECK(ids.contains("sparse-delta"));
 }

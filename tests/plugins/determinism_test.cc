@@ -52,7 +52,7 @@ void ForEveryKind(const Check& check) {
     check(subject, binding, subject.Run(binding, {}));
     ++kinds;
   }
-  REQUIRE(kinds == 13);
+  REQUIRE(kinds == 19);
 }
 
 }  // namespace
