@@ -76,7 +76,8 @@ Result<OutJson> InspectAdapter(Session& session, const std::string& path) {
   if (session.options().base || session.options().manifest) {
     VENEER_ASSIGN(const auto base, session.SelectedBase());
     VENEER_ASSIGN(Catalog * catalog, session.catalog());
-    VENEER_ASSIGN(const Adapter adapter, ReadAdapter(std::move(blobs.files), *base, *catalog, {.kind = session.options().kind.value_or("")}));
+    VENEER_ASSIGN(const Adapter adapter,
+                  ReadAdapter(std::move(blobs.files), *base, *catalog, {.kind = session.options().kind.value_or("")}));
     facts["kind"] = adapter.kind;
     facts["format"] = adapter.format;
     facts["rank"] = adapter.rank;

@@ -1,13 +1,10 @@
-// The store's verbs: init, status, log, fsck, import, activate, rollback, deactivate.
-#include <fcntl.h>
+// The store's verbs: init, status, log, fsck, activate, rollback, deactivate, consolidate.
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <cerrno>
 
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
+#include "core/compose/consolidate.h"
 
 namespace veneer::cli {
 namespace {
@@ -95,74 +92,6 @@ Result<int> RunFsck(Session& session) {
   return status;
 }
 
-Result<std::vector<ManifestParam>> ParamsOf(const Options& options) {
-  std::vector<ManifestParam> params;
-  for (const std::string& text : options.params) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) return Fail(Code::USAGE, "--params", fmt::format("'{}', write name=value", text));
-    params.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  std::ranges::sort(params);
-  return params;
-}
-
-Result<int> FinishImport(Session& session, Store& store, std::span<const StagedBlob> blobs, const Ref& ref, const Digest& digest) {
-  VENEER_ASSIGN(const ImportOutcome outcome, store.Import(blobs, ref));
-  for (const std::string& warning : outcome.warnings) Note("warning: " + warning);
-  const bool json = session.options().json;
-  if (json) PrintJson({{"name", ref.name}, {"digest", digest.Text()}, {"new_blobs", outcome.added.size()}});
-  PrintOk("import", fmt::format("{}={} digest={}", RefKindName(ref.kind), ref.name, digest.Text()), json);
-  return 0;
-}
-
-Result<int> ImportBase(Session& session, Store& store, const std::string& path) {
-  VENEER_ASSIGN(const UniqueFd file, OpenRegular(path));
-  ProgressBar bar("copying");
-  std::vector<StagedBlob> blobs;
-  VENEER_ASSIGN(StagedBlob staged, store.StageFile(file, path, [&bar](auto done, auto total) { bar.Update(done, total); }));
-  // What is checked is the copy that will be kept.
-  UniqueFd copy(fcntl(staged.fd().get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return Fail(IoError(errno, path, "open the copy"));
-  VENEER_ASSIGN(FileBytes bytes, FileBytes::MapFd(std::move(copy), path));
-  VENEER_ASSIGN(const std::shared_ptr<const Base> base, Base::OpenGguf(std::move(bytes)));
-  const TokenizerBlob& tokenizer = base->tokenizer();
-  BaseRecord record{staged.digest(), staged.size(), std::string(base->format()), Sha256::Of(tokenizer.bytes)};
-  const Digest digest = staged.digest();
-  blobs.push_back(std::move(staged));
-  VENEER_ASSIGN(StagedBlob tokenizer_blob, store.StageBytes(tokenizer.bytes));
-  blobs.push_back(std::move(tokenizer_blob));
-  return FinishImport(session, store, blobs, {RefKind::kBase, session.options().name.value_or(CleanName(path)), record.Print()}, digest);
-}
-
-Result<int> ImportAdapter(Session& session, Store& store, const std::string& path) {
-  const Options& options = session.options();
-  VENEER_ASSIGN(Catalog * catalog, session.catalog());
-  VENEER_ASSIGN(const AdapterFiles files, OpenAdapterFiles(path));
-  AdapterRecord record;
-  VENEER_ASSIGN(record.kind, IdentifyAdapter(files, *catalog, options.kind.value_or("")));
-  record.format = FormatOf(files);
-  VENEER_ASSIGN(record.params, ParamsOf(options));
-  std::vector<StagedBlob> blobs;
-  VENEER_ASSIGN(StagedBlob weights, store.StageFile(files.weights.fd(), path));
-  record.file_hash = weights.digest();
-  record.file_size = weights.size();
-  blobs.push_back(std::move(weights));
-  if (files.config) {
-    VENEER_ASSIGN(StagedBlob config, store.StageFile(files.config->fd(), path));
-    record.config_hash = config.digest();
-    record.config_size = config.size();
-    blobs.push_back(std::move(config));
-  }
-  return FinishImport(session, store, blobs, {RefKind::kAdapter, options.name.value_or(CleanName(path)), record.Print()}, record.file_hash);
-}
-
-Result<int> RunImport(Session& session) {
-  VENEER_ASSIGN(Store * store, session.store());
-  if (session.word(0) == "base") return ImportBase(session, *store, session.word(1));
-  if (session.word(0) == "adapter") return ImportAdapter(session, *store, session.word(1));
-  return Fail(Code::USAGE, session.word(0), "write: veneer import base FILE, or: veneer import adapter PATH");
-}
-
 int Report(Session& session, std::string_view verb, const Activation& done) {
   const bool json = session.options().json;
   for (const std::string& warning : done.warnings) Note("warning: " + warning);
@@ -213,6 +142,33 @@ Result<int> RunDeactivate(Session& session) {
   return Report(session, "deactivate", done);
 }
 
+Result<int> RunConsolidate(Session& session) {
+  VENEER_ASSIGN(Store * store, session.store());
+  VENEER_ASSIGN(Catalog * catalog, session.catalog());
+  VENEER_ASSIGN(SwitchOptions options, session.switch_options());
+  VENEER_ASSIGN(const ValidatedComposition active, session.ActiveComposition());
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < session.words(); ++i) names.push_back(session.word(i));
+  VENEER_ASSIGN(const auto done, Consolidate(active, names, *catalog));
+  if (!done) {
+    VENEER_ASSIGN(const Current current, store->ReadCurrent());
+    if (session.options().json) PrintJson({{"changed", false}, {"composition", CompositionText(current.composition)}});
+    PrintOk("consolidate",
+            fmt::format("gen={} composition={} no change: nothing to consume", current.generation, CompositionText(current.composition)),
+            session.options().json);
+    return 0;
+  }
+  // The residual alone is nothing that anyone sees; the activation below is the one step.
+  VENEER_TRY(store->PutBlob(done->weights));
+  StoreSource source(*store, nullptr);
+  VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(done->manifest, source, *catalog));
+  if (!options.expect) options.expect = ExpectedCurrent{active.composition().Id()};
+  VENEER_ASSIGN(const Session::Sealed sealed, session.Keep({std::move(validated), std::nullopt}, std::nullopt));
+  VENEER_ASSIGN(const Activation activated, store->Activate(sealed.composition, std::nullopt, options));
+  for (const std::string& name : done->consumed) Note(fmt::format("{} is part of {} now", name, done->name));
+  return Report(session, "consolidate", activated);
+}
+
 }  // namespace
 
 constinit const Command kInitCommand{
@@ -237,15 +193,6 @@ constinit const Command kFsckCommand{"fsck",
                                      0,
                                      0,
                                      RunFsck};
-constinit const Command kImportCommand{
-    "import",
-    "import base FILE [--name N] | import adapter PATH [--name N] [--kind K] [--params k=v]",
-    "copy a base or an adapter into the store",
-    "Copies, hashes and checks before anything becomes visible; the same file twice is stored once. An adapter is a PEFT directory with\n"
-    "adapter_model.safetensors and adapter_config.json, or a GGUF adapter of llama.cpp.\n",
-    2,
-    2,
-    RunImport};
 constinit const Command kActivateCommand{"activate",
                                          "activate MANIFEST|ID|NAME [--expect ID|none]",
                                          "make a composition the active one",
@@ -272,5 +219,17 @@ constinit const Command kDeactivateCommand{
     0,
     1,
     RunDeactivate};
+
+constinit const Command kConsolidateCommand{
+    "consolidate",
+    "consolidate [ADAPTER]...",
+    "fold low-rank adapters into the residual",
+    "Adds the adapters' edits (all of low rank when none is named) to the composition's residual, a dense overlay in bf16, and activates "
+    "base,\n"
+    "residual and the rest in one transaction; `rollback` restores what was before. The base is not touched. What folding would change is\n"
+    "refused: a trained bias, a residual whose strength is not 1, an overlay in between that does not merely add.\n",
+    0,
+    64,
+    RunConsolidate};
 
 }  // namespace veneer::cli

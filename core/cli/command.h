@@ -35,7 +35,7 @@ extern const Command kDemoCommand;
 extern const Command kInitCommand, kStatusCommand, kLogCommand, kFsckCommand;
 extern const Command kImportCommand;
 extern const Command kComposeCommand, kSealCommand, kValidateCommand;
-extern const Command kActivateCommand, kRollbackCommand, kDeactivateCommand;
+extern const Command kActivateCommand, kRollbackCommand, kDeactivateCommand, kConsolidateCommand;
 extern const Command kGenerateCommand, kLogitsCommand, kTokenizeCommand;
 extern const Command kInspectCommand, kPlanCommand;
 extern const Command kPluginCommand;

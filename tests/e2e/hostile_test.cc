@@ -4,18 +4,11 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
+#include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
-
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-void WriteAll(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
 
 std::string BasePath() { return (RepoData() / "stories260k/stories260k-q8_0.gguf").string(); }
 
@@ -104,7 +97,8 @@ TEST_CASE("hostile: token ids outside the vocabulary and a full context are refu
   const ProcessResult out_of_range = Veneer({"generate", "--base", BasePath(), "--tokens", "1,512", "-n", "1"});
   CHECK(out_of_range.status == 3);
   CHECK(out_of_range.err.find("512") != std::string::npos);
-  const ProcessResult full = Veneer({"generate", "--base", BasePath(), "--tokens", "1,2,3", "-n", "10", "-c", "5", "--ignore-eos", "--temp", "0"});
+  const ProcessResult full =
+      Veneer({"generate", "--base", BasePath(), "--tokens", "1,2,3", "-n", "10", "-c", "5", "--ignore-eos", "--temp", "0"});
   CHECK(full.status == 4);
   CHECK(full.err.find("E505") != std::string::npos);
   CHECK(full.err.find("-c") != std::string::npos);

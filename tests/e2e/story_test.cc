@@ -5,15 +5,11 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
+#include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
-
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 // A store with the fable base and its three adapters, and a manifest for each of some stacks.
 class Story {
@@ -21,7 +17,8 @@ class Story {
   Story() {
     Must({"init"});
     Must({"import", "base", (DemoData() / "fable-q4_0.gguf").string(), "--name", "fable"});
-    for (const char* adapter : {"bard", "hacker", "lexicon"}) Must({"import", "adapter", (DemoData() / "adapters" / adapter).string(), "--name", adapter});
+    for (const char* adapter : {"bard", "hacker", "lexicon"})
+      Must({"import", "adapter", (DemoData() / "adapters" / adapter).string(), "--name", adapter});
     Compose("plain", {});
     Compose("bard", {"bard"});
     Compose("hacker", {"hacker=0.5"});
@@ -155,10 +152,13 @@ TEST_CASE("story: generate is reproducible by seed, stops at a stop string, and 
   const auto once = nlohmann::json::parse(story.Must(sampled).out);
   CHECK(once.at("tokens").size() <= 20);
   CHECK(nlohmann::json::parse(story.Must(sampled).out) == once);
-  const auto text = nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json"}).out).at("text").get<std::string>();
+  const auto text = nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json"}).out)
+                        .at("text")
+                        .get<std::string>();
   REQUIRE(text.size() > 6);
   const std::string stop = text.substr(4, 2);
-  const auto stopped = nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json", "--stop", stop}).out);
+  const auto stopped =
+      nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json", "--stop", stop}).out);
   CHECK(stopped.at("text").get<std::string>() == text.substr(0, text.find(stop)));
 }
 

@@ -8,6 +8,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
+#include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/support/safetensors_writer.h"
 #include "tests/support/temp_dir.h"
@@ -21,15 +22,6 @@ const fs::path kWhole = kWork / "whole";
 const fs::path kForeign = kWork / "sdk" / VENEER_PLUGIN_DIR;  // where the foreign plugin installed itself
 constexpr char kPrompt[] = "And the king said";
 constexpr int kLayers = 4, kKvWidth = 128;  // of the demo's base
-
-std::string ReadAll(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-void WriteAll(const fs::path& path, const std::string& bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
 
 std::set<std::string> FilesOf(const fs::path& tree) {
   std::set<std::string> files;

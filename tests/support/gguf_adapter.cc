@@ -1,4 +1,5 @@
 #include "tests/support/gguf_adapter.h"
+#include "tests/support/files.h"
 
 #include <cstring>
 #include <fstream>
@@ -13,12 +14,6 @@
 #include "core/format/safetensors.h"
 
 namespace {
-
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path.string());
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 const std::map<std::string, std::string> kModules = {
     {"self_attn.q_proj", "attn_q"}, {"self_attn.k_proj", "attn_k"}, {"self_attn.v_proj", "attn_v"}, {"self_attn.o_proj", "attn_output"},

@@ -44,7 +44,8 @@ std::vector<VectorCase> ReadVectors(const std::filesystem::path& folder) {
     one.logit_std = entry.at("logit_std");
     one.logits = ReadNpy(folder / entry.at("logits").get<std::string>());
     for (const auto& adapter : entry.value("adapters", nlohmann::json::array()))
-      one.adapters.emplace_back(adapter.at("name").get<std::string>(), adapter.contains("merge_weight") ? adapter["merge_weight"].dump() : "1");
+      one.adapters.emplace_back(adapter.at("name").get<std::string>(),
+                                adapter.contains("merge_weight") ? adapter["merge_weight"].dump() : "1");
   }
   return cases;
 }

@@ -20,9 +20,9 @@ struct VectorCase {
   std::string name;
   std::vector<std::int32_t> prompt, greedy;
   std::vector<std::pair<std::string, std::string>> adapters;  // name, strength
-  std::vector<double> margins;  // top-2 logit margin at each greedy step
+  std::vector<double> margins;                                // top-2 logit margin at each greedy step
   double logit_std = 0;
-  Matrix logits;                // [prompt, vocab]
+  Matrix logits;  // [prompt, vocab]
 
   [[nodiscard]] double tolerance() const { return 5e-4 * logit_std + 1e-4; }
 };

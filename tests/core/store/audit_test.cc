@@ -90,10 +90,10 @@ TEST_CASE("audit: a torn end starts a new segment that names the bytes given up;
   StoreFixture store;
   Must(store.Activate(store.a));
   const auto first = store.root() / "veneer/audit/seg-1";
-  const std::string good = ReadFile(first);
+  const std::string good = ReadAll(first);
   WriteFile(first, good + "00ff 12345678 {\"half");
   Must(store.Activate(store.b));
-  CHECK(ReadFile(first) == good + "00ff 12345678 {\"half");  // kept for the investigator
+  CHECK(ReadAll(first) == good + "00ff 12345678 {\"half");  // kept for the investigator
   const auto records = Must(store.Open().ReadLog());
   const auto segment = std::ranges::find_if(records, [](const AuditRecord& r) { return r.Get("lost_bytes") == "20"; });
   REQUIRE(segment != records.end());
@@ -106,7 +106,7 @@ TEST_CASE("audit: a break in the last segment refuses activation with E611; one 
   StoreFixture store;
   Must(store.Activate(store.a));
   const auto first = store.root() / "veneer/audit/seg-1";
-  const std::string good = ReadFile(first);
+  const std::string good = ReadAll(first);
   std::string broken = good;
   broken[good.size() / 2] = static_cast<char>(broken[good.size() / 2] ^ 1);
   WriteFile(first, broken);

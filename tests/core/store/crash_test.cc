@@ -151,7 +151,7 @@ TEST_CASE("crash: a recovery that is killed at any call is finished by the next 
     });
     REQUIRE((broken == kKilled || broken == 0));
     const auto segment = store.root() / "veneer/audit/seg-1";
-    if (line == "torn") WriteFile(segment, ReadFile(segment) + "0123 deadbeef {\"torn");
+    if (line == "torn") WriteFile(segment, ReadAll(segment) + "0123 deadbeef {\"torn");
     store.CopyTo(store.Aside("left"));
     const Current left = store.Current();
     std::uint64_t n = 1;
@@ -194,7 +194,7 @@ TEST_CASE("crash: an import that is killed at any call leaves no partial blob, a
       });
       INFO(fmt::format("import killed before call {}", n));
       REQUIRE((status == kKilled || status == 0));
-      if (std::filesystem::exists(store.blob(bytes))) CHECK(ReadFile(store.blob(bytes)) == bytes);
+      if (std::filesystem::exists(store.blob(bytes))) CHECK(ReadAll(store.blob(bytes)) == bytes);
       CheckRecovers(store);
       Store handle = store.Open();
       const StagedBlob blob = Must(handle.StageBytes(bytes));

@@ -56,7 +56,7 @@ std::string StoreFixture::Snapshot() const {
     const std::string name = fs::relative(entry.path(), root()).string();
     if (name.starts_with("veneer/verified/")) continue;
     const auto mode = static_cast<unsigned>(entry.symlink_status().permissions());
-    lines.push_back(fmt::format("{} {:o} {}", name, mode, entry.is_regular_file() ? ReadFile(entry.path()) : std::string()));
+    lines.push_back(fmt::format("{} {:o} {}", name, mode, entry.is_regular_file() ? ReadAll(entry.path()) : std::string()));
   }
   std::ranges::sort(lines);
   return fmt::format("{}", fmt::join(lines, "\n"));

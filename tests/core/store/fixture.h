@@ -11,6 +11,7 @@
 
 #include "core/store/posix_sys.h"
 #include "core/store/store.h"
+#include "tests/support/files.h"
 #include "tests/support/sim_sys.h"
 #include "tests/support/temp_dir.h"
 
@@ -18,12 +19,6 @@ template <class T>
 T Must(veneer::Result<T> result) {
   if (!result) throw std::runtime_error(result.error().Text());
   if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
-inline std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path.string());
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 // Replaces the bytes of a file in place, whatever its mode was.

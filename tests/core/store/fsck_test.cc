@@ -81,19 +81,19 @@ TEST_CASE("fsck: a foreign, torn or missing index is W2 and is made again by rep
   StoreFixture store;
   Must(store.Activate(store.a));
   CHECK(store.Open().PutRef({RefKind::kComposition, "mine", fmt::format(R"({{"composition":"{}"}})", store.b.Text())}));
-  const std::string index = ReadFile(store.root() / "index.json");
+  const std::string index = ReadAll(store.root() / "index.json");
   CHECK(index == fmt::format(R"({{"manifests":[{{"annotations":{{"org.opencontainers.image.ref.name":"mine"}},"digest":"{}",)"
                              R"("mediaType":"application/vnd.veneer.composition.v1+json","size":{}}},)"
                              R"({{"annotations":{{"veneer.generation":"2"}},"digest":"{}",)"
                              R"("mediaType":"application/vnd.veneer.composition.v1+json","size":{}}}],)"
                              R"("mediaType":"application/vnd.oci.image.index.v1+json","schemaVersion":2}})",
                              store.b.Text(), CompositionText({"safety"}).size(), store.a.Text(), CompositionText({"style"}).size()));
-  CHECK(ReadFile(store.root() / "oci-layout") == R"({"imageLayoutVersion":"1.0.0"})");
+  CHECK(ReadAll(store.root() / "oci-layout") == R"({"imageLayoutVersion":"1.0.0"})");
   for (const std::string bytes : {"", "{\"manifests\":[", "{}"}) {
     WriteFile(store.root() / "index.json", bytes);
     CHECK(Codes(store.Fsck(false, false)) == Lines{"W2 at=index.json"});
     CHECK(Codes(store.Fsck(false, true)) == Lines{"W2 at=index.json repaired"});
-    CHECK(ReadFile(store.root() / "index.json") == index);
+    CHECK(ReadAll(store.root() / "index.json") == index);
   }
   WriteFile(store.root() / "index.json", "{");
   CHECK(Must(store.Activate(store.b)).changed);
@@ -105,7 +105,7 @@ TEST_CASE("fsck: an old record that was changed breaks the chain of generations,
   Must(store.Activate(store.a));
   Must(store.Activate(store.b));
   const fs::path record = store.root() / "veneer/gen/2";
-  std::string bytes = ReadFile(record);
+  std::string bytes = ReadAll(record);
   bytes.replace(bytes.find("\"build\":\"test\""), 14, "\"build\":\"tesT\"");
   WriteFile(record, bytes);
   CHECK(Codes(store.Fsck(false, true)) == Lines{"E602 at=veneer/gen/3"});

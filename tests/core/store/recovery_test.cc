@@ -27,7 +27,7 @@ void CheckNeverGuesses(StoreFixture& store) {
 TEST_CASE("recovery: a pointer that is deleted, empty, garbage, a link or has a bit flipped is E602, and no generation is chosen") {
   StoreFixture store;
   Must(store.Activate(store.a));
-  const std::string good = ReadFile(store.state());
+  const std::string good = ReadAll(store.state());
   fs::remove(store.state());
   CheckNeverGuesses(store);
   WriteFile(store.state(), "");
@@ -54,7 +54,7 @@ TEST_CASE("recovery: a changed or missing record of the active generation is E60
   StoreFixture store;
   Must(store.Activate(store.a));
   const fs::path record = store.root() / "veneer/gen/2";
-  const std::string good = ReadFile(record);
+  const std::string good = ReadAll(record);
   std::string changed = good;
   changed.replace(changed.find("\"build\":\"test\""), 14, "\"build\":\"tesT\"");
   WriteFile(record, changed);
@@ -69,7 +69,7 @@ TEST_CASE("recovery: a changed or missing record of the active generation is E60
 TEST_CASE("recovery: an older pointer under a newer log is E612") {
   StoreFixture store;
   Must(store.Activate(store.a));
-  const std::string older = ReadFile(store.state());
+  const std::string older = ReadAll(store.state());
   Must(store.Activate(store.b));
   WriteFile(store.state(), older);
   CHECK(store.Activate(store.none).error().code == Code::GENERATION_REGRESSED);
@@ -101,18 +101,18 @@ TEST_CASE("recovery: state/ is synced before the log says that an interrupted ac
   Store first = Must(other.TryOpen(twice));
   twice.FailOn("fsync veneer/state", EIO);
   CHECK(first.Activate(other.a, std::nullopt, {}).error().code == Code::DURABILITY_UNKNOWN);
-  const std::string log = ReadFile(other.root() / "veneer/audit/seg-1");
+  const std::string log = ReadAll(other.root() / "veneer/audit/seg-1");
   Store second = Must(other.TryOpen(twice));
   twice.FailOn("fsync veneer/state", EIO);
   CHECK(second.Activate(other.a, std::nullopt, {}).error().code == Code::IO);
-  CHECK(ReadFile(other.root() / "veneer/audit/seg-1") == log);
+  CHECK(ReadAll(other.root() / "veneer/audit/seg-1") == log);
 }
 
 TEST_CASE("recovery: a segment whose maker died before its name was durable is made durable before it is used") {
   StoreFixture store;
   Must(store.Activate(store.a));
   const auto first = store.root() / "veneer/audit/seg-1";
-  WriteFile(first, ReadFile(first) + "torn");
+  WriteFile(first, ReadAll(first) + "torn");
   SimSys sys(store.posix);
   {
     Store handle = Must(store.TryOpen(sys));
@@ -143,5 +143,5 @@ TEST_CASE("recovery: litter of every kind goes; a staging file whose owner lives
   for (const char* name : litter) CHECK(!fs::exists(store.root() / name) == (std::string(name) != "veneer/gen/3"));
   CHECK(std::distance(fs::directory_iterator(veneer / "staging"), fs::directory_iterator()) == 1);
   Must(importer.Import({&blob, 1}));
-  CHECK(ReadFile(store.blob("still being imported")) == "still being imported");
+  CHECK(ReadAll(store.blob("still being imported")) == "still being imported");
 }

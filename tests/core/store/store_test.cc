@@ -31,7 +31,7 @@ TEST_CASE("store: a blob is its bytes, mode 0444, once; the same bytes again add
   Store handle = store.Open();
   const Digest digest = Must(handle.PutBlob("some bytes"));
   CHECK(digest == Sha256::Of("some bytes"));
-  CHECK(ReadFile(store.blob(digest)) == "some bytes");
+  CHECK(ReadAll(store.blob(digest)) == "some bytes");
   struct stat info{};
   REQUIRE(stat(store.blob(digest).c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 0444);
@@ -67,9 +67,9 @@ TEST_CASE("store: a bad file under the right name goes to quarantine when the go
   WriteFile(store.blob(digest), "torn");
   const StagedBlob blob = Must(handle.StageBytes("good bytes"));
   CHECK(Must(handle.Import({&blob, 1})).repaired == std::vector<Digest>{digest});
-  CHECK(ReadFile(store.blob(digest)) == "good bytes");
+  CHECK(ReadAll(store.blob(digest)) == "good bytes");
   const auto kept = fs::directory_iterator(store.root() / "veneer/quarantine");
-  CHECK(ReadFile(kept->path()) == "torn");
+  CHECK(ReadAll(kept->path()) == "torn");
   CHECK(Text(store.Fsck()) == "");
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("store: a stamp saves the second hash; a write, a copy and a torn stam
   CHECK(reads(VerifyMode::kStamp) == 0);
   CHECK(reads(VerifyMode::kFull) > 0);
   const fs::path stamp = store.root() / "veneer/verified" / base.Hex();
-  WriteFile(stamp, ReadFile(stamp).substr(0, 40));
+  WriteFile(stamp, ReadAll(stamp).substr(0, 40));
   CHECK(reads(VerifyMode::kStamp) > 0);
   CHECK(reads(VerifyMode::kStamp) == 0);
   // Owner and root can write in place; any trace in size or times costs a full hash, which finds it.
@@ -241,7 +241,7 @@ TEST_CASE("store: a name with a flipped byte is E602 and named by fsck") {
   StoreFixture store;
   CHECK(store.Open().PutRef(Adapter("alpha", R"({"n":1})")));
   const fs::path file = store.root() / "veneer/refs/adapter/alpha";
-  std::string bytes = ReadFile(file);
+  std::string bytes = ReadAll(file);
   bytes[bytes.find("\"n\"") + 1] = 'm';
   WriteFile(file, bytes);
   CHECK(store.Open().GetRef(RefKind::kAdapter, "alpha").error().code == Code::STATE_CORRUPT);

@@ -1,0 +1,154 @@
+// import: bases, adapters and snapshots into the store.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/adapter/snapshot.h"
+#include "core/cli/command.h"
+#include "core/cli/output.h"
+#include "core/cli/session.h"
+
+namespace veneer::cli {
+namespace {
+
+Result<std::vector<ManifestParam>> ParamsOf(const Options& options) {
+  std::vector<ManifestParam> params;
+  for (const std::string& text : options.params) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return Fail(Code::USAGE, "--params", fmt::format("'{}', write name=value", text));
+    params.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::ranges::sort(params);
+  return params;
+}
+
+struct Imported {
+  RefKind kind;
+  std::string name;
+  Digest digest;
+  std::size_t new_blobs;
+};
+
+Result<Imported> Keep(Store& store, std::span<const StagedBlob> blobs, const Ref& ref, const Digest& digest) {
+  VENEER_ASSIGN(const ImportOutcome outcome, store.Import(blobs, ref));
+  for (const std::string& warning : outcome.warnings) Note("warning: " + warning);
+  return Imported{ref.kind, ref.name, digest, outcome.added.size()};
+}
+
+OutJson ToJson(const Imported& one) { return {{"name", one.name}, {"digest", one.digest.Text()}, {"new_blobs", one.new_blobs}}; }
+std::string ToText(const Imported& one) { return fmt::format("{}={} digest={}", RefKindName(one.kind), one.name, one.digest.Text()); }
+
+int Report(Session& session, const Imported& one) {
+  if (session.options().json) PrintJson(ToJson(one));
+  PrintOk("import", ToText(one), session.options().json);
+  return 0;
+}
+
+Result<int> ImportBase(Session& session, Store& store, const std::string& path) {
+  VENEER_ASSIGN(const UniqueFd file, OpenRegular(path));
+  ProgressBar bar("copying");
+  std::vector<StagedBlob> blobs;
+  VENEER_ASSIGN(StagedBlob staged, store.StageFile(file, path, [&bar](auto done, auto total) { bar.Update(done, total); }));
+  // What is checked is the copy that will be kept.
+  UniqueFd copy(fcntl(staged.fd().get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return Fail(IoError(errno, path, "open the copy"));
+  VENEER_ASSIGN(FileBytes bytes, FileBytes::MapFd(std::move(copy), path));
+  VENEER_ASSIGN(const std::shared_ptr<const Base> base, Base::OpenGguf(std::move(bytes)));
+  const TokenizerBlob& tokenizer = base->tokenizer();
+  BaseRecord record{staged.digest(), staged.size(), std::string(base->format()), Sha256::Of(tokenizer.bytes)};
+  const Digest digest = staged.digest();
+  blobs.push_back(std::move(staged));
+  VENEER_ASSIGN(StagedBlob tokenizer_blob, store.StageBytes(tokenizer.bytes));
+  blobs.push_back(std::move(tokenizer_blob));
+  VENEER_ASSIGN(const Imported imported,
+                Keep(store, blobs, {RefKind::kBase, session.options().name.value_or(CleanName(path)), record.Print()}, digest));
+  return Report(session, imported);
+}
+
+Result<Imported> ImportFiles(Session& session, Store& store, const AdapterFiles& files, const std::string& path, const std::string& name) {
+  const Options& options = session.options();
+  VENEER_ASSIGN(Catalog * catalog, session.catalog());
+  AdapterRecord record;
+  VENEER_ASSIGN(record.kind, IdentifyAdapter(files, *catalog, options.kind.value_or("")));
+  record.format = FormatOf(files);
+  VENEER_ASSIGN(record.params, ParamsOf(options));
+  std::vector<StagedBlob> blobs;
+  VENEER_ASSIGN(StagedBlob weights, store.StageFile(files.weights.fd(), path));
+  record.file_hash = weights.digest();
+  record.file_size = weights.size();
+  blobs.push_back(std::move(weights));
+  if (files.config) {
+    VENEER_ASSIGN(StagedBlob config, store.StageFile(files.config->fd(), path));
+    record.config_hash = config.digest();
+    record.config_size = config.size();
+    blobs.push_back(std::move(config));
+  }
+  return Keep(store, blobs, {RefKind::kAdapter, name, record.Print()}, record.file_hash);
+}
+
+Result<int> ImportAdapter(Session& session, Store& store, const std::string& path) {
+  VENEER_ASSIGN(const AdapterFiles files, OpenAdapterFiles(path));
+  VENEER_ASSIGN(const Imported imported, ImportFiles(session, store, files, path, session.options().name.value_or(CleanName(path))));
+  return Report(session, imported);
+}
+
+Status Forget(Store& store, const std::string& name) {
+  std::vector<std::string> warnings;
+  VENEER_ASSIGN(const bool removed, store.RemoveRef(RefKind::kAdapter, name, warnings));
+  for (const std::string& warning : warnings) Note("warning: " + warning);
+  if (removed) Note(fmt::format("{} named a part of an earlier snapshot that this one does not have; the name is gone", name));
+  return {};
+}
+
+// The residual under NAME-residual and the adapter in training under NAME-active. A name that an earlier snapshot left, and that this one
+// has nothing for, is forgotten: it would stand for another moment.
+Result<int> ImportSnapshot(Session& session, Store& store, const std::string& path) {
+  VENEER_ASSIGN(Catalog * catalog, session.catalog());
+  VENEER_ASSIGN(const Snapshot snapshot, OpenSnapshot(path, *catalog));
+  const std::string name = session.options().name.value_or(CleanName(path));
+  const std::pair<std::string, const std::optional<AdapterFiles>*> parts[] = {{name + "-residual", &snapshot.residual},
+                                                                              {name + "-active", &snapshot.active}};
+  for (const auto& [part, files] : parts)
+    if (*files) VENEER_TRY(IdentifyAdapter(**files, *catalog));
+  OutJson json = OutJson::array();
+  std::string text;
+  for (const auto& [part, files] : parts) {
+    if (*files) {
+      VENEER_ASSIGN(const Imported imported, ImportFiles(session, store, **files, path, part));
+      json.push_back(ToJson(imported));
+      text += (text.empty() ? "" : " ") + ToText(imported);
+    } else {
+      VENEER_TRY(Forget(store, part));
+    }
+  }
+  if (session.options().json) PrintJson({{"adapters", json}});
+  PrintOk("import", text, session.options().json);
+  return 0;
+}
+
+Result<int> RunImport(Session& session) {
+  VENEER_ASSIGN(Store * store, session.store());
+  if (session.word(0) == "base") return ImportBase(session, *store, session.word(1));
+  if (session.word(0) == "adapter") return ImportAdapter(session, *store, session.word(1));
+  if (session.word(0) == "snapshot") return ImportSnapshot(session, *store, session.word(1));
+  return Fail(Code::USAGE, session.word(0), "write: veneer import base FILE, import adapter PATH, or import snapshot DIR");
+}
+
+}  // namespace
+
+constinit const Command kImportCommand{
+    "import",
+    "import base FILE [--name N] | import adapter PATH [--name N] [--kind K] [--params k=v] | import snapshot DIR [--name N]",
+    "copy a base, an adapter or a trainer's snapshot into the store",
+    "Copies, hashes and checks before anything becomes visible; the same file twice is stored once. An adapter is a PEFT directory with\n"
+    "adapter_model.safetensors and adapter_config.json, a GGUF adapter, or a safetensors file that describes itself. A snapshot becomes "
+    "the\n"
+    "adapters N-residual and N-active. --params changes what the files say, for all modules: --params scale=2 for a GGUF adapter whose\n"
+    "training scaled by more than alpha / rank.\n",
+    2,
+    2,
+    RunImport};
+
+}  // namespace veneer::cli
