@@ -44,13 +44,6 @@ std::vector<Example> Examples(std::uint64_t out, std::uint64_t in, std::uint64_t
     examples.push_back({"sparse-delta csr", &StaticKind("sparse-delta"), linear, matrix.Csr(), params, base});
     examples.push_back({"sparse-delta coo", &StaticKind("sparse-delta"), linear, matrix.Shuffled(rng).Coo(VNR_I32), params, base});
   }
-  const std::pair<std::uint32_t, double> densities[] = {{VNR_F32, 0.02}, {VNR_F16, 0.3}, {VNR_BF16, 0.9}};
-  for (const auto& [type, density] : densities) {
-    const SparseMatrix matrix = SparseMatrix::Random(rng, out, in, density, type);
-    const Params params = {{"/scale", 1.5}, {"/strength", 0.8}};
-    examples.push_back({"sparse-delta csr", &StaticKind("sparse-delta"), linear, matrix.Csr(), params, base});
-    examples.push_back({"sparse-delta coo", &StaticKind("sparse-delta"), linear, matrix.Shuffled(rng).Coo(VNR_I32), params, base});
-  }
   examples.push_back(
       {"dora",
        &DoraKind(),
