@@ -97,7 +97,7 @@ Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog&
     VENEER_TRY(ReadPeftTensors(*parsed, *config, base, adapter));
     adapter.config = *std::move(files.config);
   } else {
-    VENEER_TRY(ReadNative(*parsed, base, catalog, request.kind, adapter));
+    VENEER_TRY(ReadNative(*parsed, files.weights.name(), base, catalog, request.kind, adapter));
   }
   adapter.weights = std::move(files.weights);  // the views point into the mapping, which does not move
   AlignReplacements(adapter);

@@ -127,12 +127,8 @@ Result<Parts> MapTensors(const GgufFile& file, const KindDecl& kind, const Base&
                   "adapter that does not train it");
     is_homeless ? unplaced.AddHomeless(tensor.name) : unplaced.AddStranger(tensor.name);
   }
-  auto status = unplaced.Check(file.tensors().size(), kind.id, base,
-                               fmt::format("that of a tensor in a GGUF base of this architecture, then a suffix of kind {}", kind.id));
-  if (!status) {
-    if (status.error().code == Code::NOTHING_MATCHED) status.error().at = file_name;
-    return Fail(std::move(status).error());
-  }
+  VENEER_TRY(unplaced.Check(file_name, file.tensors().size(), kind.id, base,
+                            fmt::format("that of a tensor in a GGUF base of this architecture, then a suffix of kind {}", kind.id)));
   if (parts.empty()) return Fail(Code::NOTHING_MATCHED, file_name, "the file has no tensors; it is incomplete");
   return parts;
 }

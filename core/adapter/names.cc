@@ -34,12 +34,12 @@ std::string PlainName(std::string_view name, std::string_view prefix) {
   return plain;
 }
 
-Status Unplaced::Check(std::size_t total, std::string_view kind, const Base& base, std::string_view expected) const {
+Status Unplaced::Check(std::string_view file, std::size_t total, std::string_view kind, const Base& base, std::string_view expected) const {
   const std::string place = fmt::format("{}, {} layers", base.config().arch, base.config().n_layers);
   if (total > 0 && strangers_.size() + homeless_.size() == total) {
     std::vector<std::string> all = strangers_;
     all.insert(all.end(), homeless_.begin(), homeless_.end());
-    return Fail(Code::NOTHING_MATCHED, "adapter_model.safetensors",
+    return Fail(Code::NOTHING_MATCHED, std::string(file),
                 fmt::format("0 of {} tensors edit anything in this base ({}); a name must be {}. The file has: {}", total, place, expected,
                             FirstOf(all)));
   }

@@ -25,9 +25,10 @@ class Unplaced {
  public:
   void AddStranger(std::string name) { strangers_.push_back(std::move(name)); }  // nothing the kind knows
   void AddHomeless(std::string name) { homeless_.push_back(std::move(name)); }   // of a module that the base does not have
-  // E420 when none of the file's `total` tensors found a place, else E419 or E405; each shows the first names. `expected` says how
+  // E420 at `file` when none of its `total` tensors found a place, else E419 or E405; each shows the first names. `expected` says how
   // a name must look.
-  [[nodiscard]] Status Check(std::size_t total, std::string_view kind, const Base& base, std::string_view expected) const;
+  [[nodiscard]] Status Check(std::string_view file, std::size_t total, std::string_view kind, const Base& base,
+                             std::string_view expected) const;
 
  private:
   std::vector<std::string> strangers_, homeless_;

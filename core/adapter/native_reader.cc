@@ -109,7 +109,7 @@ Result<std::vector<ParamValue>> MetadataParams(const SafetensorsFile& file, cons
   return params;
 }
 
-Status ReadReplace(const SafetensorsFile& file, const Base& base, Adapter& adapter) {
+Status ReadReplace(const SafetensorsFile& file, std::string_view name_of_file, const Base& base, Adapter& adapter) {
   const std::string_view prefix = PrefixOf(file);
   Unplaced unplaced;
   for (const TensorView& tensor : file.tensors) {
@@ -125,8 +125,8 @@ Status ReadReplace(const SafetensorsFile& file, const Base& base, Adapter& adapt
     Replacement& replacement = adapter.replacements.emplace_back(Replacement{site->id, tensor, {}});
     VENEER_TRY(CheckReplacement(*site, replacement));
   }
-  VENEER_TRY(unplaced.Check(file.tensors.size(), kReplaceKind, base, "a site of the base, then '.weight'"));
-  if (file.tensors.empty()) return Fail(Code::NOTHING_MATCHED, "", "the file holds no tensor; it is incomplete");
+  VENEER_TRY(unplaced.Check(name_of_file, file.tensors.size(), kReplaceKind, base, "a site of the base, then '.weight'"));
+  if (file.tensors.empty()) return Fail(Code::NOTHING_MATCHED, std::string(name_of_file), "the file holds no tensor; it is incomplete");
   std::ranges::sort(adapter.replacements, {}, &Replacement::site);
   const auto twice = std::ranges::adjacent_find(adapter.replacements, {}, &Replacement::site);
   if (twice != adapter.replacements.end())
@@ -168,10 +168,11 @@ Result<std::string> IdentifyNative(const SafetensorsFile& file, const Catalog& c
       "or whose names are those of one kind, goes without)");
 }
 
-Status ReadNative(const SafetensorsFile& file, const Base& base, const Catalog& catalog, std::string_view wanted, Adapter& adapter) {
+Status ReadNative(const SafetensorsFile& file, std::string_view name_of_file, const Base& base, const Catalog& catalog,
+                  std::string_view wanted, Adapter& adapter) {
   VENEER_ASSIGN(adapter.kind, IdentifyNative(file, catalog, wanted));
   VENEER_TRY(CheckMetadata(file, base, adapter.notes));
-  if (adapter.kind == kReplaceKind) return ReadReplace(file, base, adapter);
+  if (adapter.kind == kReplaceKind) return ReadReplace(file, name_of_file, base, adapter);
   const KindDecl& kind = *catalog.FindDeclaration(adapter.kind);
   VENEER_ASSIGN(const std::vector<ParamValue> params, MetadataParams(file, kind));
   VENEER_ASSIGN(const ModuleTable modules, ModuleTable::Parse(file));
@@ -192,8 +193,9 @@ Status ReadNative(const SafetensorsFile& file, const Base& base, const Catalog& 
       unplaced.AddHomeless(tensor.name);
     }
   }
-  VENEER_TRY(unplaced.Check(file.tensors.size(), kind.id, base, fmt::format("a module of the base, then a role of kind {}", kind.id)));
-  if (sites.empty()) return Fail(Code::NOTHING_MATCHED, "", "the file edits no module; it is incomplete");
+  VENEER_TRY(unplaced.Check(name_of_file, file.tensors.size(), kind.id, base,
+                            fmt::format("a module of the base, then a role of kind {}", kind.id)));
+  if (sites.empty()) return Fail(Code::NOTHING_MATCHED, std::string(name_of_file), "the file edits no module; it is incomplete");
   VENEER_TRY(modules.CheckComplete(sites));
   for (auto& [id, source] : sites) {
     const Site& site = *base.sites().Find(id);

@@ -25,7 +25,8 @@ bool DescribesItself(const SafetensorsFile& file);
 Result<std::string> IdentifyNative(const SafetensorsFile& file, const Catalog& catalog, std::string_view wanted);
 
 // Fills kind, sites or replacements, shared tensors and notes of `adapter`. Codes: E203, E213, E401, E404, E405, E411, E415, E419, E420.
-Status ReadNative(const SafetensorsFile& file, const Base& base, const Catalog& catalog, std::string_view wanted, Adapter& adapter);
+Status ReadNative(const SafetensorsFile& file, std::string_view name_of_file, const Base& base, const Catalog& catalog,
+                  std::string_view wanted, Adapter& adapter);
 
 }  // namespace veneer
 

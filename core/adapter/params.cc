@@ -22,6 +22,16 @@ Result<ParamValue> ParseParam(const KindDecl& kind, std::string_view name, const
   return schema.Typed(path, json, at);
 }
 
+namespace {
+
+// The parameter that the kind's declaration computes as the scale of a module, for files of this format.
+std::string ScalePath(const KindDecl& kind, std::string_view format) {
+  if (format == "gguf") return kind.import_gguf ? kind.import_gguf->scale_param : "";
+  return kind.import && kind.import->scale ? kind.import->scale->param : "";
+}
+
+}  // namespace
+
 Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::string, std::string>>& params, Adapter& adapter) {
   if (params.empty()) return {};
   const KindDecl* kind = catalog.FindDeclaration(adapter.kind);
@@ -32,7 +42,7 @@ Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::s
     for (AdapterSite& part : adapter.sites) {
       std::erase_if(part.source.params, [&](const ParamValue& old) { return old.path == value.path; });
       part.source.params.push_back(value);
-      if (part.scale && kind->import && kind->import->scale && kind->import->scale->param == value.path) part.scale = value.d;
+      if (part.scale && value.path == ScalePath(*kind, adapter.format)) part.scale = value.d;
     }
     adapter.notes.push_back(fmt::format("parameter {} is {} for all modules, whatever its files say", name, text));
   }

@@ -25,7 +25,7 @@ class Mapper {
     const std::string_view prefix = PrefixOf(file);
     for (const TensorView& tensor : file.tensors) VENEER_TRY(MapOne(PlainName(tensor.name, prefix), tensor));
     return unplaced_.Check(
-        file.tensors.size(), config_.kind().id, base_,
+        "adapter_model.safetensors", file.tensors.size(), config_.kind().id, base_,
         fmt::format("'base_model.model.' or nothing, then a module of the base, then a suffix of kind {}", config_.kind().id));
   }
 

@@ -80,6 +80,7 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"activate", {"activate"}},
       {"rollback", {"rollback"}},
       {"deactivate", {}},
+      {"consolidate", {"activate"}},
       {"generate", {"source", "tokens", "generate", "decode"}},
       {"logits", {"source", "tokens", "logits", "decode"}},
       {"tokenize", {"source", "tokenize"}},

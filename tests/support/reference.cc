@@ -116,7 +116,7 @@ Model::Model(const veneer::Base& base, const Edits& edits) : base_(base), edits_
 
 Model::Linear Model::Edited(const std::string& id) const {
   const veneer::Site& site = SiteOf(base_.sites(), id);
-  Linear linear{site.out, site.in, Dequantized(site), BiasOf(site, base_.sites())};
+  Linear linear{site.out, site.in, Dequantized(site), site.bias ? EditedVector(id + ".bias") : Vector()};
   if (const auto found = edits_.find(id); found != edits_.end())
     for (const Edit& edit : found->second) {
       EditWeight(linear.w, site.out, site.in, edit);
