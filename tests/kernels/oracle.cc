@@ -68,8 +68,8 @@ void BlockQ6K(const std::uint8_t* block, double* y) {
     for (int l = 0; l < 32; ++l) {
       const int is = l / 16;
       const auto scale = [&](int k) { return sc[k] < 128 ? sc[k] : sc[k] - 256; };
-      y[l] = d * scale(is) * ((ql[l] & 15 | (qh[l] & 3) << 4) - 32);
-      y[l + 32] = d * scale(is + 2) * ((ql[l + 32] & 15 | (qh[l] >> 2 & 3) << 4) - 32);
+      y[l] = d * scale(is) * (((ql[l] & 15) | (qh[l] & 3) << 4) - 32);
+      y[l + 32] = d * scale(is + 2) * (((ql[l + 32] & 15) | (qh[l] >> 2 & 3) << 4) - 32);
       y[l + 64] = d * scale(is + 4) * ((ql[l] >> 4 | (qh[l] >> 4 & 3) << 4) - 32);
       y[l + 96] = d * scale(is + 6) * ((ql[l + 32] >> 4 | (qh[l] >> 6 & 3) << 4) - 32);
     }
