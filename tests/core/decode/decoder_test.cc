@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "tests/core/decode/oracle_check.h"
 #include "tests/core/decode/stack.h"
 #include "tests/support/catch.h"
 #include "tests/support/tiny_base.h"
@@ -34,25 +35,6 @@ namespace veneer {
 namespace {
 
 const Decoder::LogitsSink kIgnore = [](std::size_t, std::span<const float>) -> Status { return {}; };
-
-// Exact logits against the oracle within the tolerance of golden vectors: 5e-4 of the logits' deviation + 1e-4.
-void CheckAgainstOracle(const Stack& stack, std::size_t n_tokens) {
-  const std::vector<TokenId> tokens = SomeTokens(n_tokens, stack.base().config().vocab);
-  const auto decoder = MakeDecoder(stack.Stage(ComputeMode::kExact), {.threads = 2});
-  const std::vector<float> logits = LogitsOf(*decoder, tokens);
-  const std::vector<reference::Vector> expected = reference::Model(stack.base(), stack.edits()).Logits(tokens);
-  double sum = 0, squares = 0, worst = 0;
-  std::size_t i = 0;
-  for (const reference::Vector& row : expected)
-    for (const double value : row) {
-      sum += value;
-      squares += value * value;
-      worst = std::max(worst, std::abs(static_cast<double>(logits[i++]) - value));
-    }
-  REQUIRE(i == logits.size());
-  const auto n = static_cast<double>(i);
-  CHECK(worst <= 5e-4 * std::sqrt(squares / n - sum / n * (sum / n)) + 1e-4);
-}
 
 TEST_CASE("decoder: exact logits agree with the f64 oracle for every shape of the architecture") {
   CheckAgainstOracle(Stack(OpenTiny()), 12);

@@ -1,6 +1,8 @@
 #include "tests/core/decode/stack.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
@@ -59,6 +61,69 @@ void Stack::AddAdapter(const std::string& kind, std::vector<AdapterSite> sites, 
   entry.adapter = std::move(adapter);
 }
 
+reference::Edit& Stack::AddEdit(const std::string& site) {
+  last_site_ = site;
+  return edits_[site].emplace_back();
+}
+
+Stack& Stack::AtStrength(double w) {
+  adapters_.back().strength = w;
+  std::vector<reference::Edit>& edits = edits_.at(last_site_);
+  if (w == 0) {
+    edits.pop_back();
+    return *this;
+  }
+  reference::Edit& edit = edits.back();
+  edit.scale *= w;
+  for (reference::Vector* added : {&edit.d, &edit.bias})
+    for (double& value : *added) value *= w;
+  for (reference::Vector* factor : {&edit.g, &edit.t})
+    for (double& value : *factor) value = 1 + w * (value - 1);
+  return *this;
+}
+
+Stack& Stack::Sparse(const std::string& site, std::uint64_t entries, double scale) {
+  const Site& at = SiteOf(site);
+  const std::vector<float>& values = Numbers(entries, -0.5F, 0.5F);
+  std::vector<std::int32_t> indices(2 * entries);
+  reference::Edit& edit = AddEdit(site);
+  edit.d.assign(at.out * at.in, 0);
+  const std::uint64_t stride = at.out * at.in / entries;  // one place in each of `entries` equal parts
+  for (std::uint64_t k = 0; k < entries; ++k) {
+    const std::uint64_t place = k * stride + (k * 7919) % stride;
+    indices[k] = static_cast<std::int32_t>(place / at.in);
+    indices[entries + k] = static_cast<std::int32_t>(place % at.in);
+    edit.d[place] = scale * static_cast<double>(values[k]);
+  }
+  const auto stored = std::as_bytes(std::span(indices));
+  const std::vector<std::byte>& kept = bytes_.emplace_back(stored.begin(), stored.end());
+  ParamValue param;
+  param.path = "/scale";
+  param.d = scale;
+  Add("sparse-delta", site, {Tensor("values", {entries}, values), {"indices", {"indices", VNR_I32, {2, entries}, kept}}}, {param});
+  return *this;
+}
+
+Stack& Stack::Dense(const std::string& site, DType dtype) {
+  const Site& at = SiteOf(site);
+  const std::vector<float>& values = Numbers(at.out * at.in, -0.05F, 0.05F);
+  reference::Edit& edit = AddEdit(site);
+  if (dtype == VNR_F32) {
+    edit.d = Wide(values);
+    Add("residual", site, {Tensor("weight", {at.out, at.in}, values)}, {});
+    return *this;
+  }
+  std::vector<std::byte>& kept = bytes_.emplace_back(2 * values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t high = std::bit_cast<std::uint32_t>(values[i]) & 0xFFFF0000U;  // a bf16, rounded towards zero
+    const auto half = static_cast<std::uint16_t>(high >> 16);
+    std::memcpy(&kept[2 * i], &half, sizeof half);
+    edit.d.push_back(static_cast<double>(std::bit_cast<float>(high)));
+  }
+  Add("residual", site, {{"weight", {"weight", VNR_BF16, {at.out, at.in}, kept}}}, {});
+  return *this;
+}
+
 Stack& Stack::LowRank(const std::string& site, std::uint64_t rank, double scale, bool bias) {
   const Site& at = SiteOf(site);
   const bool is_embedding = at.shape_class == SiteClass::kEmbedding;
@@ -67,7 +132,7 @@ Stack& Stack::LowRank(const std::string& site, std::uint64_t rank, double scale,
   std::vector<RoleTensor> tensors;
   tensors.push_back(Tensor(is_embedding ? "embedding_A" : "A", {rank, is_embedding ? at.out : at.in}, a));
   tensors.push_back(Tensor(is_embedding ? "embedding_B" : "B", {is_embedding ? at.in : at.out, rank}, b));
-  reference::Edit& edit = edits_[site].emplace_back();
+  reference::Edit& edit = AddEdit(site);
   edit.rank = rank;
   edit.scale = scale;
   if (is_embedding) {  // the table is [vocab, width]: D = scale * A^T B^T
@@ -98,7 +163,7 @@ Stack& Stack::Rescale(const std::string& site, Scales what) {
   const Site& at = SiteOf(site);
   const bool is_input = what == Scales::kInput;
   const std::vector<float>& l = Numbers(is_input ? at.in : at.out, 0.5F, 1.5F);
-  reference::Edit& edit = edits_[site].emplace_back();
+  reference::Edit& edit = AddEdit(site);
   (is_input ? edit.t : edit.g) = Wide(l);
   edit.scales_bias = !is_input;
   const std::vector<std::uint64_t> shape = is_input ? std::vector<std::uint64_t>{1, at.in} : std::vector<std::uint64_t>{at.out, 1};
@@ -112,7 +177,7 @@ Stack& Stack::Replace(const std::string& site, std::vector<std::uint64_t> rows) 
   const std::uint64_t width = is_vector ? at.out : at.in, count = is_vector ? 1 : rows.empty() ? at.out : rows.size();
   const std::vector<float>& values = Numbers(count * width, is_vector ? 0.5F : -0.2F, is_vector ? 1.5F : 0.2F);
   Replacement replacement{site, Tensor("", {count, width}, values).tensor, {}};
-  reference::Edit& edit = edits_[site].emplace_back();
+  reference::Edit& edit = AddEdit(site);
   if (rows.empty()) edit.w = Wide(values);
   for (std::uint64_t i = 0; i < rows.size(); ++i) {
     replacement.rows.push_back({rows[i], i});

@@ -2,6 +2,7 @@
 #ifndef VENEER_TESTS_CORE_DECODE_STACK_H_
 #define VENEER_TESTS_CORE_DECODE_STACK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -23,6 +24,11 @@ class Stack {
   // One adapter each, on one site, random numbers. Later calls come later in the manifest.
   Stack& LowRank(const std::string& site, std::uint64_t rank, double scale, bool bias = false);
   Stack& Rescale(const std::string& site, Scales what);
+  // `entries` numbers at random places of a linear site; all of them, as bf16 or f32.
+  Stack& Sparse(const std::string& site, std::uint64_t entries, double scale);
+  Stack& Dense(const std::string& site, DType dtype);
+  // The adapter that was added last takes effect at this strength: W_{j-1} + w (W_j - W_{j-1}).
+  Stack& AtStrength(double w);
   // Another tensor in the place of the base's, f32, or with `rows` only those rows of it.
   Stack& Replace(const std::string& site, std::vector<std::uint64_t> rows = {});
   // One adapter of the test kind (probe_plugin.cc) on several sites, with a value for each: y += value * x[0] on every lane.
@@ -43,11 +49,14 @@ class Stack {
   const std::vector<float>& Numbers(std::uint64_t n, float low, float high);
   void AddAdapter(const std::string& kind, std::vector<AdapterSite> sites, std::vector<Replacement> replacements = {});
   void Add(const std::string& kind, const std::string& site, std::vector<RoleTensor> tensors, std::vector<ParamValue> params);
+  reference::Edit& AddEdit(const std::string& site);
 
   std::shared_ptr<const Base> base_;
   std::deque<std::vector<float>> numbers_;
+  std::deque<std::vector<std::byte>> bytes_;
   std::vector<StageAdapter> adapters_;
   reference::Edits edits_;
+  std::string last_site_;
 };
 
 // Throws with the error's text.
