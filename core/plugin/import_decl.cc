@@ -97,7 +97,8 @@ Status CheckGgufTensor(const GgufImportTensor& tensor, const KindDecl& kind, con
     return Broken(at, fmt::format("role '{}' has a dimension PLUS_1, which belongs to indices", tensor.role));
   if ((role->dtype_mask & (VNR_BIT(VNR_F32) | VNR_BIT(VNR_F16) | VNR_BIT(VNR_BF16))) == 0)
     return Broken(at, fmt::format("role '{}' takes no floating-point type", tensor.role));
-  if ((tensor.flags & ~VNR_IMPORT_GGUF_TRANSPOSED) != 0) return Broken(at, fmt::format("'{}': flags {:#x}", tensor.suffix, tensor.flags));
+  if ((tensor.flags & ~std::uint32_t{VNR_IMPORT_GGUF_TRANSPOSED}) != 0)
+    return Broken(at, fmt::format("'{}': flags {:#x}", tensor.suffix, tensor.flags));
   if ((tensor.flags & VNR_IMPORT_GGUF_TRANSPOSED) != 0 && role->dims.size() != 2)
     return Broken(at, fmt::format("'{}': TRANSPOSED needs two dimensions", tensor.suffix));
   if (tensor.site_mask == 0 || (tensor.site_mask & ~kSiteClasses) != 0)
