@@ -11,7 +11,7 @@ namespace veneer::kernels::avx2 {
 namespace {
 
 struct Q8_0 {
-  static constexpr std::uint64_t kBlock = 32, kBlockBytes = sizeof(BlockQ8_0);
+  static constexpr std::uint64_t kBlock = 32;
   static constexpr int kRows = 4;
 
   VENEER_INLINE const BlockQ8_0& At(const void* row, std::uint64_t b) { return static_cast<const BlockQ8_0*>(row)[b]; }
