@@ -14,9 +14,9 @@ VENEER_INLINE __m128i SumFourRows(const __m256i dot[4]) {
 
 VENEER_INLINE __m128 WidenFour(const StoredHalf& a, const StoredHalf& b, const StoredHalf& c, const StoredHalf& d) {
   __m128i halves = _mm_cvtsi32_si128(HalfBits(a));
-  halves = _mm_insert_epi16(halves, static_cast<short>(HalfBits(b)), 1);
-  halves = _mm_insert_epi16(halves, static_cast<short>(HalfBits(c)), 2);
-  return _mm_cvtph_ps(_mm_insert_epi16(halves, static_cast<short>(HalfBits(d)), 3));
+  halves = _mm_insert_epi16(halves, HalfBits(b), 1);
+  halves = _mm_insert_epi16(halves, HalfBits(c), 2);
+  return _mm_cvtph_ps(_mm_insert_epi16(halves, HalfBits(d), 3));
 }
 
 }  // namespace veneer::kernels::avx2
