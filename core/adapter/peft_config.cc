@@ -193,6 +193,11 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
   if (const Json* value = Find("exclude_modules")) {
     VENEER_ASSIGN(excluded, ModuleList::Parse(*value, ModuleList::Suffix::kDotted));
   }
+  // PEFT puts no adapter on a module that it saves whole. It matches these by whole segments here, although it saves by plain ending.
+  std::optional<ModuleList> saved;
+  if (const Json* value = Find("modules_to_save"); value != nullptr && value->is_array()) {
+    VENEER_ASSIGN(saved, ModuleList::Parse(*value, ModuleList::Suffix::kDotted));
+  }
   std::optional<std::vector<std::uint64_t>> layers;
   if (const Json* value = Find("layers_to_transform"); value != nullptr && !value->is_inert()) {
     if (targets->is_string())
@@ -213,6 +218,10 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
     if (excluded) {
       VENEER_ASSIGN(const bool is_excluded, excluded->Matches(site.id));
       if (is_excluded) continue;
+    }
+    if (saved) {
+      VENEER_ASSIGN(const bool is_saved, saved->Matches(site.id));
+      if (is_saved) continue;
     }
     bool is_target = is_all_linear && site.shape_class == SiteClass::kLinear && site.id != "lm_head";
     if (!is_all_linear) {
@@ -252,15 +261,15 @@ Result<PeftConfig::ModuleNumbers> PeftConfig::ReadNumbers(const std::string& pat
   for (const auto& [expression, value] : patterns->members) {
     VENEER_ASSIGN(Pattern pattern, Pattern::ModuleKey(expression, value.at));
     VENEER_ASSIGN(const double number, value.Number());
-    numbers.exceptions.emplace_back(std::move(pattern), number);
+    numbers.exceptions.push_back({expression, std::move(pattern), number});
   }
   return numbers;
 }
 
 Result<double> PeftConfig::ModuleNumbers::Of(std::string_view module) const {
-  for (const auto& [pattern, number] : exceptions) {
-    VENEER_ASSIGN(const bool matches, pattern.Matches(module));
-    if (matches) return number;
+  for (const Exception& one : exceptions) {
+    VENEER_ASSIGN(const bool matches, one.pattern.Matches(module));
+    if (matches) return one.number;
   }
   return otherwise;
 }
@@ -283,6 +292,21 @@ Result<std::optional<std::uint64_t>> PeftConfig::RankOf(std::string_view module)
     return Fail(Code::RANK_MISMATCH, "/" + import().scale->denominator_key,
                 fmt::format("{} for {}, allowed are whole numbers 1 to {}", rank, module, kMaxRank));
   return std::optional(static_cast<std::uint64_t>(rank));
+}
+
+Result<std::vector<std::string>> PeftConfig::UnmatchedPatterns(const std::vector<std::string>& modules) const {
+  std::vector<std::string> notes;
+  if (!import().scale) return notes;
+  for (const auto& [key, numbers] :
+       {std::pair(&import().scale->numerator_pattern, &numerator_), std::pair(&import().scale->denominator_pattern, &denominator_)})
+    for (const ModuleNumbers::Exception& one : numbers->exceptions) {
+      bool matches = false;
+      for (std::size_t i = 0; i < modules.size() && !matches; ++i) {
+        VENEER_ASSIGN(matches, one.pattern.Matches(modules[i]));
+      }
+      if (!matches) notes.push_back(fmt::format("{}: '{}' matches none of the modules that it edits, and changes nothing", *key, one.key));
+    }
+  return notes;
 }
 
 Result<std::optional<double>> PeftConfig::ScaleOf(std::string_view module) const {

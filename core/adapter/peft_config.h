@@ -48,6 +48,8 @@ class PeftConfig {
                                    std::string_view module) const;
   // The configured rank of a module; nothing for kinds without one.
   [[nodiscard]] Result<std::optional<std::uint64_t>> RankOf(std::string_view module) const;
+  // A note for each rank or alpha pattern that matches none of these modules, and so says nothing, as in PEFT.
+  [[nodiscard]] Result<std::vector<std::string>> UnmatchedPatterns(const std::vector<std::string>& modules) const;
   // The declaration's computed scale; nothing for kinds without one.
   [[nodiscard]] Result<std::optional<double>> ScaleOf(std::string_view module) const;
   // Parameters copied from configuration keys.
@@ -58,8 +60,13 @@ class PeftConfig {
   Status SelectKind(const Catalog& catalog, std::string_view wanted);
   Status ApplyRules() const;
   struct ModuleNumbers {  // a number with exceptions for some modules, by pattern; the first match wins
+    struct Exception {
+      std::string key;
+      Pattern pattern;
+      double number;
+    };
     double otherwise = 0;
-    std::vector<std::pair<Pattern, double>> exceptions;
+    std::vector<Exception> exceptions;
     [[nodiscard]] Result<double> Of(std::string_view module) const;
   };
   Status ReadScale();

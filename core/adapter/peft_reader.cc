@@ -131,6 +131,8 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
     adapter.sites.push_back(std::move(part));
   }
   VENEER_TRY(CheckCoverage(targets, mapper.sites));
+  VENEER_ASSIGN(const std::vector<std::string> unmatched, config.UnmatchedPatterns(targets));
+  adapter.notes.insert(adapter.notes.end(), unmatched.begin(), unmatched.end());
   VENEER_ASSIGN(adapter.replacements, std::move(replacements).Finish(adapter.notes));
   if (!has_effect && adapter.replacements.empty()) adapter.notes.emplace_back("all its edits are zero: it was saved before any training");
   return {};

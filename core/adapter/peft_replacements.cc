@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kTokensKey = "trainable_token_indices";
 constexpr std::string_view kSavedKey = "modules_to_save";
+constexpr std::string_view kEmbedding = "model.embed_tokens", kHead = "lm_head";
 
 bool RemoveSuffix(std::string_view& text, std::string_view suffix) {
   if (!text.ends_with(suffix)) return false;
@@ -17,6 +18,7 @@ bool RemoveSuffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
+// Of trainable_token_indices; an entry of modules_to_save is any ending of a path.
 bool NamesModule(std::string_view entry, std::string_view module) { return module == entry || module.ends_with(fmt::format(".{}", entry)); }
 
 }  // namespace
@@ -25,7 +27,7 @@ Result<PeftReplacements> PeftReplacements::Parse(const PeftConfig& config, const
   PeftReplacements replacements(config, base);
   if (const Json* saved = config.Find(kSavedKey); saved != nullptr && !saved->is_inert()) {
     if (!saved->is_array()) return Fail(Code::FIELD_TYPE, saved->at, "write a list of module names");
-    VENEER_ASSIGN(replacements.saved_, ModuleList::Parse(*saved, ModuleList::Suffix::kDotted));
+    VENEER_ASSIGN(replacements.saved_, ModuleList::Parse(*saved, ModuleList::Suffix::kPlain));
   }
   if (const Json* bias = config.Find("bias"); bias != nullptr) {
     VENEER_ASSIGN(const std::string mode, bias->String());
@@ -37,13 +39,13 @@ Result<PeftReplacements> PeftReplacements::Parse(const PeftConfig& config, const
 }
 
 // Whether the configuration accounts for a whole tensor of this site.
-Status PeftReplacements::CheckExpected(const Site& site, std::string_view name, bool is_copy) const {
+Status PeftReplacements::CheckExpected(const Site& site, std::string_view module, std::string_view name, bool is_copy) const {
   if (saved_) {
-    VENEER_ASSIGN(const bool is_saved, saved_->Matches(site.id));
+    VENEER_ASSIGN(const bool is_saved, saved_->Matches(module));
     if (is_saved) return {};
   }
   // PEFT saves these two by itself when they are targets or when the vocabulary was resized.
-  if (site.id == "model.embed_tokens" || site.id == "lm_head") return {};
+  if (site.id == kEmbedding || site.id == kHead) return {};
   if (site.shape_class == SiteClass::kVector && site.id.ends_with(".bias") && has_biases_) return {};
   return Fail(Code::TENSOR_UNMATCHED, std::string(name),
               fmt::format("is a {} of the base, but the configuration has it neither in modules_to_save nor by its bias mode; file and "
@@ -68,22 +70,25 @@ Result<bool> PeftReplacements::Take(std::string_view name, const TensorView& ten
     return Fail(Code::TARGET_UNKNOWN, tensor.name,
                 "is a trained bias, but this module of the base has none; use the base it was trained on");
   if (site == nullptr) return false;
-  VENEER_TRY(CheckExpected(*site, tensor.name, is_copy));
-  if (std::ranges::find(taken_, site->id, &Replacement::site) != taken_.end())
-    return Fail(Code::REPLACE_CONFLICT, tensor.name, fmt::format("{} is replaced twice by one file; keep one of the two", site->id));
+  VENEER_TRY(CheckExpected(*site, module, tensor.name, is_copy));
   Replacement& replacement = taken_.emplace_back(Replacement{site->id, tensor, {}});
   VENEER_TRY(CheckReplacement(*site, replacement));
   return true;
 }
 
 // The key is a list (of the input embedding) or an object embedding -> list.
-Result<std::vector<std::uint64_t>> PeftReplacements::TokensOf(const Site& site) const {
+const Json* PeftReplacements::TokenListOf(std::string_view site) const {
   const Json* key = config_->Find(kTokensKey);
-  const Json* list = nullptr;
-  if (key != nullptr && key->is_array() && site.id == "model.embed_tokens") list = key;
-  if (key != nullptr && key->is_object())
+  if (key == nullptr) return nullptr;
+  if (key->is_array() && site == kEmbedding) return key;
+  if (key->is_object())
     for (const auto& [entry, value] : key->members)
-      if (NamesModule(entry, site.id)) list = &value;
+      if (NamesModule(entry, site)) return &value;
+  return nullptr;
+}
+
+Result<std::vector<std::uint64_t>> PeftReplacements::TokensOf(const Site& site) const {
+  const Json* list = TokenListOf(site.id);
   if (list == nullptr || !list->is_array())
     return Fail(Code::FIELD_MISSING, "/trainable_token_indices",
                 fmt::format("the file replaces rows of {}, but no list here says which; it is incomplete", site.id));
@@ -110,18 +115,46 @@ Status PeftReplacements::TakeRows(const Site& site, const TensorView& tensor) {
   return CheckReplacement(site, replacement);
 }
 
+// Over a tied base PEFT trains one set of rows for embedding and head, and saves it under the embedding's name alone.
+void PeftReplacements::TieRows() {
+  const Site* head = base_->sites().Find(kHead);
+  if (head == nullptr || !head->is_tied) return;
+  const auto has_rows_of = [](std::string_view id) { return [id](const Replacement& one) { return one.site == id && !one.rows.empty(); }; };
+  const auto rows = std::ranges::find_if(taken_, has_rows_of(kEmbedding));
+  if (rows == taken_.end() || std::ranges::any_of(taken_, has_rows_of(kHead))) return;
+  const Json *mine = TokenListOf(kEmbedding), *other = TokenListOf(kHead);
+  if (other != nullptr && other->Dump() != mine->Dump()) return;
+  Replacement tied = *rows;
+  tied.site = kHead;
+  taken_.push_back(std::move(tied));
+}
+
+// Each list of tokens has its rows in the file.
+Status PeftReplacements::CheckTokenLists() const {
+  const Json* key = config_->Find(kTokensKey);
+  if (key == nullptr || key->is_inert()) return {};
+  const auto check = [this](std::string_view entry, const Json& list) -> Status {
+    if (list.is_inert() ||
+        std::ranges::any_of(taken_, [&](const Replacement& one) { return !one.rows.empty() && NamesModule(entry, one.site); }))
+      return {};
+    return Fail(Code::TARGET_UNKNOWN, list.at,
+                fmt::format("lists tokens of {}, but the file has no rows for them; the file is incomplete", entry));
+  };
+  if (!key->is_object()) return check(kEmbedding, *key);
+  for (const auto& [entry, list] : key->members) VENEER_TRY(check(entry, list));
+  return {};
+}
+
 Result<std::vector<Replacement>> PeftReplacements::Finish(std::vector<std::string>& notes) && {
-  const auto is_taken = [this](std::string_view id) { return std::ranges::find(taken_, id, &Replacement::site) != taken_.end(); };
+  TieRows();
   if (const Json* saved = config_->Find(kSavedKey); saved_)
     for (const Json& entry : saved->elements)
-      if (std::ranges::none_of(taken_, [&](const Replacement& one) { return NamesModule(entry.text, one.site); }))
+      if (std::ranges::none_of(taken_, [&](const Replacement& one) { return one.site.ends_with(entry.text); }))
         return Fail(Code::TARGET_UNKNOWN, entry.at,
                     fmt::format("{} is in modules_to_save, but the file has no tensor for it in this base; the file is incomplete, or the "
                                 "adapter was made for another base",
                                 entry.Dump()));
-  if (const Json* tokens = config_->Find(kTokensKey); tokens != nullptr && !tokens->is_inert() && !tokens->is_object())
-    if (!is_taken("model.embed_tokens"))
-      return Fail(Code::TARGET_UNKNOWN, tokens->at, "lists tokens, but the file has no rows for them; the file is incomplete");
+  VENEER_TRY(CheckTokenLists());
   std::vector<Replacement> kept;
   for (Replacement& one : taken_) {
     const Site& site = *base_->sites().Find(one.site);
@@ -134,6 +167,10 @@ Result<std::vector<Replacement>> PeftReplacements::Finish(std::vector<std::strin
     kept.push_back(std::move(one));
   }
   std::ranges::sort(kept, {}, &Replacement::site);
+  const auto twice = std::ranges::adjacent_find(kept, {}, &Replacement::site);
+  if (twice != kept.end())
+    return Fail(Code::REPLACE_CONFLICT, twice->tensor.name,
+                fmt::format("{} is replaced twice by one file; keep one of the two", twice->site));
   return kept;
 }
 

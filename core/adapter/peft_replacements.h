@@ -23,14 +23,17 @@ class PeftReplacements {
   Result<bool> Take(std::string_view name, const TensorView& tensor);
 
   // Everything the configuration promises is there (E405). Copies that equal the base are left out, with a note for each; the others
-  // are noted as replacements. Sorted by site.
+  // are noted as replacements, one for a site (E216). Sorted by site.
   Result<std::vector<Replacement>> Finish(std::vector<std::string>& notes) &&;
 
  private:
   PeftReplacements(const PeftConfig& config, const Base& base) : config_(&config), base_(&base) {}
   Status TakeRows(const Site& site, const TensorView& tensor);
+  [[nodiscard]] const Json* TokenListOf(std::string_view site) const;  // nullptr when there is none
   Result<std::vector<std::uint64_t>> TokensOf(const Site& site) const;
-  [[nodiscard]] Status CheckExpected(const Site& site, std::string_view name, bool is_copy) const;
+  [[nodiscard]] Status CheckExpected(const Site& site, std::string_view module, std::string_view name, bool is_copy) const;
+  void TieRows();
+  [[nodiscard]] Status CheckTokenLists() const;
 
   const PeftConfig* config_;
   const Base* base_;

@@ -1,0 +1,206 @@
+// Failures that users of other engines met around names, files and status: each is a rule here, checked as a user would see it.
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/data.h"
+#include "tests/support/files.h"
+#include "tests/support/process.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/vectors.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A store, and copies of the stories base and some of its adapters that nobody else touches.
+class Shop {
+ public:
+  Shop() {
+    fs::create_directories(dir_.path() / "files");
+    fs::copy_file(kData / "stories260k-q8_0.gguf", Base());
+    for (const char* adapter : {"lora-qv-r8", "lora-all-r4", "ia3-default"})
+      fs::copy(kData / "adapters" / adapter, Adapter(adapter), fs::copy_options::recursive);
+    Must({"init"});
+    Must({"import", "base", Base(), "--name", "stories"});
+  }
+  ProcessResult Run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--store", Path("store")});
+    return Veneer(arguments);
+  }
+  std::string Must(const std::vector<std::string>& arguments) const {
+    const ProcessResult result = Run(arguments);
+    CAPTURE(arguments, result.err);
+    REQUIRE(result.status == 0);
+    return result.out;
+  }
+  nlohmann::json Import(const std::string& adapter, const std::string& name) const {
+    return nlohmann::json::parse(Must({"import", "adapter", Adapter(adapter), "--name", name, "--json"}));
+  }
+  void Activate(const std::vector<std::string>& adapters) const {
+    std::vector<std::string> arguments{"compose", "--base", "stories", "-o", Path("m.toml")};
+    for (const std::string& adapter : adapters) arguments.insert(arguments.end(), {"--adapter", adapter});
+    Must(arguments);
+    Must({"activate", Path("m.toml")});
+  }
+  // Of what is active, or with `source` of a base and adapters beside the store.
+  std::vector<float> Logits(const std::vector<std::string>& source = {}) const {
+    std::vector<std::string> arguments{"logits", "--tokens", "1,20,300,41,500", "--out", Path("logits.npy"), "--compute", "exact"};
+    arguments.insert(arguments.end(), source.begin(), source.end());
+    Must(arguments);
+    return ReadNpy(Path("logits.npy")).values;
+  }
+  // The names that status shows, in its order.
+  std::vector<std::string> Active() const {
+    std::vector<std::string> names;
+    std::istringstream lines(Must({"status"}));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string key, name;
+      if (words >> key >> name && key == "adapter") names.push_back(name);
+    }
+    return names;
+  }
+  std::string Base() const { return Path("files/base.gguf"); }
+  std::string Adapter(const std::string& name) const { return Path("files/" + name); }
+  std::string Path(const std::string& name) const { return (dir_.path() / name).string(); }
+
+ private:
+  const fs::path kData = RepoData() / "stories260k";
+  TempDir dir_;
+};
+
+using Names = std::vector<std::string>;
+
+// Bytes and time of every file of the user.
+std::map<std::string, std::pair<std::string, fs::file_time_type>> Contents(const std::string& directory) {
+  std::map<std::string, std::pair<std::string, fs::file_time_type>> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory))
+    if (entry.is_regular_file()) files[entry.path().string()] = {ReadAll(entry.path()), entry.last_write_time()};
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("names: an adapter may be called by a word that occurs in its own tensors' names, and keeps every byte") {
+  const Shop shop;
+  const std::vector<std::pair<std::string, std::string>> named = {
+      {"lora", "lora-qv-r8"}, {"model", "lora-all-r4"}, {"q", "ia3-default"}, {"default", "lora-qv-r8"}, {"weight", "lora-all-r4"}};
+  Names all, paths{"--base", shop.Base()};
+  for (const auto& [name, adapter] : named) {
+    const std::string digest = shop.Import(adapter, name).at("digest");
+    const std::string hex = digest.substr(digest.find(':') + 1);
+    int kept = 0;  // the store's own copy, wherever it lies, is the file
+    for (const auto& [path, file] : Contents(shop.Path("store")))
+      if (path.find(hex.substr(2)) != std::string::npos && file.first == ReadAll(shop.Adapter(adapter) + "/adapter_model.safetensors"))
+        ++kept;
+    CHECK(kept == 1);
+    all.push_back(name);
+    paths.insert(paths.end(), {"--adapter", shop.Adapter(adapter)});
+  }
+  shop.Activate(all);
+  CHECK(shop.Active() == all);
+  CHECK(shop.Logits() == shop.Logits(paths));
+  for (const auto& [name, adapter] : named) {
+    shop.Must({"deactivate", name});
+    all.erase(all.begin());
+    CHECK(shop.Active() == all);
+  }
+  CHECK(shop.Logits() == shop.Logits({"--base", shop.Base()}));
+  shop.Must({"fsck", "--full"});
+}
+
+TEST_CASE("files: base and adapters of the user have the same bytes and times after every command") {
+  const Shop shop;
+  const auto before = Contents(shop.Path("files"));
+  REQUIRE(before.size() == 7);
+  shop.Must({"inspect", shop.Adapter("lora-qv-r8"), "--base", shop.Base()});
+  shop.Must({"plan", "--base", shop.Base(), "--adapter", shop.Adapter("lora-qv-r8")});
+  shop.Must({"generate", "--base", shop.Base(), "--adapter", shop.Adapter("lora-all-r4") + "=3", "--tokens", "1,2", "-n", "3"});
+  shop.Import("lora-qv-r8", "a");
+  shop.Import("ia3-default", "b");
+  shop.Activate({"a", "b=0.5"});
+  (void)shop.Logits();
+  shop.Must({"deactivate", "b"});
+  shop.Must({"consolidate"});
+  (void)shop.Logits();
+  shop.Must({"rollback"});
+  shop.Must({"deactivate"});
+  shop.Must({"fsck", "--full"});
+  CHECK(Contents(shop.Path("files")) == before);
+}
+
+TEST_CASE("status: an imported adapter is in force when it is listed, and only then, and a large strength shows") {
+  const Shop shop;
+  const std::vector<float> base = shop.Logits({"--base", shop.Base()});
+  shop.Import("lora-qv-r8", "style");
+  shop.Import("lora-all-r4", "other");
+  shop.Activate({});
+  CHECK(shop.Active().empty());
+  CHECK(shop.Logits() == base);
+  shop.Activate({"style=50"});
+  CHECK(shop.Active() == Names{"style"});
+  const std::vector<float> strong = shop.Logits();
+  double sum = 0;
+  for (std::size_t i = 0; i < base.size(); ++i) sum += std::abs(static_cast<double>(strong[i]) - static_cast<double>(base[i]));
+  CHECK(sum / static_cast<double>(base.size()) > 0.5);
+  CHECK(strong == shop.Logits({"--base", shop.Base(), "--adapter", shop.Adapter("lora-qv-r8") + "=50"}));
+  shop.Activate({});
+  shop.Activate({"other"});  // one after the other over none: the second alone
+  CHECK(shop.Active() == Names{"other"});
+  CHECK(shop.Logits() == shop.Logits({"--base", shop.Base(), "--adapter", shop.Adapter("lora-all-r4")}));
+}
+
+TEST_CASE("status: other content under a name that is active changes nothing until it is activated, and then everything") {
+  const Shop shop;
+  shop.Import("lora-qv-r8", "x");
+  shop.Activate({"x"});
+  const auto first = nlohmann::json::parse(shop.Must({"status", "--json"}));
+  const std::vector<float> before = shop.Logits();
+  shop.Import("lora-all-r4", "x");
+  CHECK(nlohmann::json::parse(shop.Must({"status", "--json"})) == first);
+  CHECK(shop.Logits() == before);
+  shop.Activate({"x"});
+  CHECK(nlohmann::json::parse(shop.Must({"status", "--json"})).at("composition") != first.at("composition"));
+  CHECK(shop.Logits() == shop.Logits({"--base", shop.Base(), "--adapter", shop.Adapter("lora-all-r4")}));
+}
+
+TEST_CASE("status: the same file imported twice is kept once, and taking one of its two names out of force leaves the other") {
+  const Shop shop;
+  CHECK(shop.Import("lora-qv-r8", "one").at("new_blobs") == 2);
+  CHECK(shop.Import("lora-qv-r8", "one").at("new_blobs") == 0);
+  CHECK(shop.Import("lora-qv-r8", "two").at("new_blobs") == 0);
+  shop.Activate({"one", "two"});
+  CHECK(shop.Logits() ==
+        shop.Logits({"--base", shop.Base(), "--adapter", shop.Adapter("lora-qv-r8"), "--adapter", shop.Adapter("lora-qv-r8")}));
+  shop.Must({"deactivate", "one"});
+  CHECK(shop.Active() == Names{"two"});
+  CHECK(shop.Logits() == shop.Logits({"--base", shop.Base(), "--adapter", shop.Adapter("lora-qv-r8")}));
+}
+
+TEST_CASE("files: an adapter of a few bytes, whatever they are, ends in an error and never in a signal") {
+  const Shop shop;
+  const auto refuse = [&shop](const std::string& what, const std::string& bytes) {
+    CAPTURE(what);
+    WriteAll(shop.Path("small"), bytes);
+    const ProcessResult result =
+        shop.Run({"generate", "--base", shop.Base(), "--adapter", shop.Path("small"), "--tokens", "1,2", "-n", "1"});
+    CAPTURE(result.err);
+    CHECK(result.status == 3);
+    CHECK(result.err.starts_with("ERR "));
+  };
+  const std::string gguf("GGUF\x03\0\0\0", 8), zero(8, '\0'), one = std::string("\x01", 1) + std::string(7, '\0');
+  refuse("five bytes", "GGUF\x03");
+  refuse("no tensors and no values", gguf + zero + zero);
+  refuse("a tensor with an empty name", gguf + one + zero + std::string(24, '\0'));
+  refuse("a value with an empty key", gguf + zero + one + zero + std::string(5, '\0'));
+  refuse("a length of 2^64 - 1", std::string(8, '\xff') + "{}");
+  const std::string header = R"({"a.lora_A.weight":{"dtype":"F32","shape":[1000,1000],"data_offsets":[0,4]}})";
+  refuse("a shape beyond its bytes", std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') + header + "abcd");
+}
