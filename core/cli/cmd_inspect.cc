@@ -2,155 +2,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
-
-#include "core/adapter/gguf_reader.h"
 #include "core/cli/command.h"
+#include "core/cli/inspect_composition.h"
+#include "core/cli/inspect_subject.h"
+#include "core/cli/inspect_text.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
-#include "core/compose/path_source.h"
-#include "core/format/gguf.h"
-#include "core/format/safetensors.h"
 
 namespace veneer::cli {
 namespace {
 
-void PrintFacts(const OutJson& facts, bool json) {
-  if (json) {
-    PrintJson(facts);
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& [name, value] : facts.items())
-    if (!value.is_structured()) rows.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
-  Print(Table(rows));
-  for (const auto& [name, value] : facts.items()) {
-    if (!value.is_array() || value.empty() || !value[0].is_object()) continue;
-    std::vector<std::vector<std::string>> table(1);
-    for (const auto& [column, cell] : value[0].items()) table[0].push_back(column);
-    for (const auto& row : value) {
-      auto& cells = table.emplace_back();
-      for (const auto& [column, cell] : row.items()) cells.push_back(cell.is_string() ? cell.get<std::string>() : cell.dump());
-    }
-    Print(fmt::format("\n{}:\n{}", name, Table(table)));
-  }
-}
-
-Result<OutJson> InspectBase(const std::filesystem::path& path) {
-  VENEER_ASSIGN(FileBytes file, FileBytes::Map(path));
-  VENEER_ASSIGN(const auto base, Base::OpenGguf(std::move(file)));
-  const ModelConfig& config = base->config();
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> types;  // name -> sites, bytes
-  for (const Site& site : base->sites().sites()) {
-    auto& [count, bytes] = types[std::string(InfoOf(site.weight.dtype).name)];
-    ++count;
-    bytes += site.weight.bytes.size();
-  }
-  OutJson facts{{"what", "base"},
-                {"format", base->format()},
-                {"bytes", base->bytes().size()},
-                {"sha256", HashBytes(base->bytes(), {}).Hex()},
-                {"architecture", config.arch},
-                {"layers", config.n_layers},
-                {"hidden", config.hidden},
-                {"ffn", config.ffn},
-                {"heads", config.n_heads},
-                {"kv_heads", config.n_kv_heads},
-                {"head_dim", config.head_dim},
-                {"vocab", config.vocab},
-                {"context", config.context_length},
-                {"tied_head", config.tied_head},
-                {"quantization",
-                 fmt::format("{} {} block {}", base->quantization().dtype, base->quantization().scheme, base->quantization().block_size)},
-                {"tokenizer", base->tokenizer().id}};
-  facts["types"] = OutJson::array();
-  for (const auto& [name, entry] : types) facts["types"].push_back({{"type", name}, {"sites", entry.first}, {"bytes", entry.second}});
-  return facts;
-}
-
-// With a base to read it against: kind, sites, ranks and scales. Without one: the tensors as they are.
-Result<OutJson> InspectAdapter(Session& session, const std::string& path) {
-  VENEER_ASSIGN(AdapterBlobs blobs, OpenAdapterBlobs(path));
-  OutJson facts{{"what", "adapter"}, {"file_hash", blobs.file_hash.Text()}, {"bytes", blobs.file_size}};
-  if (blobs.config_hash) facts["config_hash"] = blobs.config_hash->Text();
-  if (session.options().base || session.options().manifest) {
-    VENEER_ASSIGN(const auto base, session.SelectedBase());
-    VENEER_ASSIGN(Catalog * catalog, session.catalog());
-    VENEER_ASSIGN(const Adapter adapter,
-                  ReadAdapter(std::move(blobs.files), *base, *catalog, {.kind = session.options().kind.value_or("")}));
-    facts["kind"] = adapter.kind;
-    facts["format"] = adapter.format;
-    facts["rank"] = adapter.rank;
-    for (std::size_t i = 0; i < adapter.notes.size(); ++i) facts[fmt::format("note {}", i + 1)] = adapter.notes[i];
-    facts["sites"] = OutJson::array();
-    for (const AdapterSite& site : adapter.sites)
-      facts["sites"].push_back({{"site", site.site}, {"rank", site.rank}, {"scale", site.scale ? OutJson(*site.scale) : OutJson("-")}});
-    if (!adapter.replacements.empty()) facts["replaces"] = OutJson::array();
-    for (const Replacement& one : adapter.replacements)
-      facts["replaces"].push_back({{"site", one.site},
-                                   {"type", InfoOf(one.tensor.dtype).name},
-                                   {"rows", one.rows.empty() ? OutJson("all") : OutJson(one.rows.size())}});
-    return facts;
-  }
-  std::vector<TensorView> tensors;
-  if (FormatOf(blobs.files) == "gguf") {
-    VENEER_ASSIGN(const GgufFile file, GgufFile::Parse(blobs.files.weights.bytes()));
-    tensors = file.tensors();
-  } else {
-    VENEER_ASSIGN(SafetensorsFile file, SafetensorsFile::Parse(blobs.files.weights.bytes()));
-    tensors = std::move(file.tensors);
-  }
-  facts["format"] = FormatOf(blobs.files);
-  facts["tensors"] = OutJson::array();
-  for (const TensorView& tensor : tensors)
-    facts["tensors"].push_back(
-        {{"tensor", Printable(tensor.name)}, {"type", InfoOf(tensor.dtype).name}, {"shape", ShapeText(tensor.shape)}});
-  return facts;
-}
-
-// A GGUF is a base unless it says that it is an adapter.
-Result<OutJson> InspectGguf(Session& session, const std::string& path) {
-  VENEER_ASSIGN(const FileBytes file, FileBytes::Map(path));
-  const auto parsed = GgufFile::Parse(file.bytes());
-  return parsed && IsGgufAdapter(*parsed) ? InspectAdapter(session, path) : InspectBase(path);
-}
-
-OutJson InspectComposition(const Composition& composition) {
-  OutJson facts{{"what", "composition"},
-                {"composition", composition.Id().Text()},
-                {"base", composition.base_model_hash.Text()},
-                {"tokenizer", composition.tokenizer_id},
-                {"quantization", fmt::format("{} {} block {}", composition.quantization.dtype, composition.quantization.scheme,
-                                             composition.quantization.block_size)},
-                {"tied_weights", composition.tied_weights}};
-  facts["adapters"] = OutJson::array();
-  for (const AdapterEntry& entry : composition.adapters)
-    facts["adapters"].push_back({{"name", entry.name},
-                                 {"kind", entry.kind},
-                                 {"strength", entry.merge_weight.text()},
-                                 {"rank", entry.rank},
-                                 {"sites", entry.target_layers.size()},
-                                 {"file_hash", entry.file_hash.Text()}});
-  return facts;
+Result<OutJson> Diff(Session& session) {
+  VENEER_ASSIGN(const Session::Named a, ResolveComposition(session, session.word(0)));
+  VENEER_ASSIGN(const Session::Named b, ResolveComposition(session, session.word(1)));
+  return DiffJson(a.validated.composition(), b.validated.composition());
 }
 
 Result<int> RunInspect(Session& session) {
-  const std::string& what = session.word(0);
-  const bool json = session.options().json;
-  const std::filesystem::path path = what;
-  if (std::filesystem::exists(path)) {
-    const std::string extension = path.extension().string();
-    if (extension == ".toml" || extension == ".json") {
-      VENEER_ASSIGN(const Session::Named named, session.Resolve(what));
-      PrintFacts(InspectComposition(named.validated.composition()), json);
-      return 0;
-    }
-    VENEER_ASSIGN(const OutJson facts, extension == ".gguf" ? InspectGguf(session, what) : InspectAdapter(session, what));
-    PrintFacts(facts, json);
-    return 0;
-  }
-  VENEER_ASSIGN(const Session::Named named, session.Resolve(what));
-  PrintFacts(InspectComposition(named.validated.composition()), json);
+  const std::size_t most = session.options().diff ? 2 : 1, least = session.options().diff ? 2 : 0;
+  if (session.words() < least || session.words() > most)
+    return Fail(Code::USAGE, "inspect", "write: veneer inspect [WHAT], or veneer inspect --diff A B");
+  VENEER_ASSIGN(const OutJson facts, session.options().diff ? Diff(session) : InspectSubject(session));
+  session.options().json ? PrintJson(facts) : Print(FactsText(facts));
   return 0;
 }
 
@@ -189,13 +62,18 @@ Result<int> RunPlugin(Session& session) {
 
 constinit const Command kInspectCommand{
     "inspect",
-    "inspect FILE|DIR|ID|NAME [--base FILE]",
-    "tell what a base, adapter, manifest or composition is",
-    "A .gguf file: architecture, sizes, types, digest. An adapter: kind, sites, ranks and final scales when --base says for which base, "
-    "its\n"
-    "tensors otherwise. A manifest, a composition id or a name in the store: its base and ordered adapters. Changes nothing.\n",
-    1,
-    1,
+    "inspect [FILE|DIR|ID|NAME] [--base FILE] | inspect --diff A B",
+    "tell what a base, adapter, manifest or composition is, or how two compositions differ",
+    "An adapter (PEFT directory, GGUF adapter, safetensors file, or its name in the store): kind, digests, configuration, and on a base\n"
+    "each site with its rank, final scale and tensors, what is replaced, what is ignored and why. The base is --base, that of --manifest,\n"
+    "or the active composition's when it takes the adapter; without one, the tensors as they are.\n"
+    "A composition (manifest, id, or name; nothing: the active one): base, tokenizer, ordered adapters, and each site's stack with the\n"
+    "effective scale, strength x scale. A base: architecture, types, sites. A name that several things have is the composition's;\n"
+    "adapter/NAME, base/NAME and composition/NAME say which.\n"
+    "--diff A B: what turns composition A into B; equal ones say so. Tables put equal layers on one line, --json lists every site.\n"
+    "Changes nothing and runs no plugin code.\n",
+    0,
+    2,
     RunInspect};
 
 constinit const Command kPlanCommand{

@@ -62,6 +62,10 @@ std::map<std::string, po::options_description> Descriptions() {
   add("rollback", "Rolling back")("to", text(), "generation to return to (default: the one before)");
   add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs");
   add("tokenize", "Tokenizing")("no-special", "add no BOS or EOS")("parse-special", "read <s> and the like in the text as control tokens");
+  add("inspect", "Inspecting")("diff", "compare two compositions")("base", text(),
+                                                                  "GGUF file, or name of a base in the store, to read an adapter against")(
+      "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
+      "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
   return groups;
 }
@@ -84,7 +88,7 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"generate", {"source", "tokens", "generate", "decode"}},
       {"logits", {"source", "tokens", "logits", "decode"}},
       {"tokenize", {"source", "tokenize"}},
-      {"inspect", {"source"}},
+      {"inspect", {"inspect"}},
       {"plan", {"source", "decode"}},
       {"plugin", {"plugin"}},
       {"help", {}},
@@ -200,6 +204,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "no-special") options.no_special = true;
   if (name == "parse-special") options.parse_special = true;
   if (name == "ignore-eos") options.ignore_eos = true;
+  if (name == "diff") options.diff = true;
   if (name == "manifest") options.manifest = text;
   if (name == "base") options.base = text;
   if (name == "kv") options.kv = text;

@@ -51,7 +51,7 @@ struct Options {
   std::optional<std::string> name, kind, expect;
   std::vector<std::string> params;
   std::optional<std::uint64_t> to;
-  bool full = false, repair = false, all = false, no_special = false, parse_special = false;
+  bool full = false, repair = false, all = false, no_special = false, parse_special = false, diff = false;
 };
 
 // E901 with the offending option or value; also when an option does not belong to the command.
