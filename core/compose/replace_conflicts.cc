@@ -7,7 +7,9 @@
 namespace veneer {
 namespace {
 
-// The first row that both replace; whole tensors overlap with everything.
+constexpr std::string_view kBias = ".bias";
+
+// Whether both replace the same row; whole tensors overlap with everything.
 bool Overlap(const Replacement& a, const Replacement& b) {
   if (a.rows.empty() || b.rows.empty()) return true;
   return std::ranges::any_of(
@@ -20,6 +22,13 @@ Status CheckPair(const StageAdapter& earlier, const StageAdapter& later) {
       return Fail(
           Code::REPLACE_CONFLICT, later.name,
           fmt::format("replaces {}, which {} before it edits: the edit would be lost; put {} first", mine.site, earlier.name, later.name));
+    // A kind may edit the bias of its module, which the declarations do not tell.
+    const std::string_view module =
+        std::string_view(mine.site).substr(0, mine.site.size() - (mine.site.ends_with(kBias) ? kBias.size() : 0));
+    if (module != mine.site && std::ranges::find(earlier.adapter->sites, module, &AdapterSite::site) != earlier.adapter->sites.end())
+      return Fail(Code::REPLACE_CONFLICT, later.name,
+                  fmt::format("replaces {}, and {} before it edits its module and may edit the bias too; put {} first", mine.site,
+                              earlier.name, later.name));
     for (const Replacement& other : earlier.adapter->replacements)
       if (other.site == mine.site && Overlap(other, mine))
         return Fail(Code::REPLACE_CONFLICT, later.name,

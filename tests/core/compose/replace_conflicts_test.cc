@@ -45,6 +45,13 @@ TEST_CASE("replace: one owner for a tensor or a row; rows that two entries share
   CHECK(CodeOf({Entry("a", {}, {Whole("x")}), Entry("b", {}, {Whole("y")})}) == 0);
 }
 
+TEST_CASE("replace: a trained bias behind an entry that edits its module is E216, before it not") {
+  const StageAdapter scaling = Entry("scaling", {"m.q_proj"}, {}), bias = Entry("bias", {}, {Whole("m.q_proj.bias")});
+  CHECK(CodeOf({scaling, bias}) == 216);
+  CHECK(CodeOf({bias, scaling}) == 0);
+  CHECK(CodeOf({Entry("other", {"m.k_proj"}, {}), bias}) == 0);
+}
+
 TEST_CASE("replace: an entry of strength zero is in nobody's way") {
   CHECK(CodeOf({Entry("a", {"x"}, {}, 0), Entry("b", {}, {Whole("x")})}) == 0);
   CHECK(CodeOf({Entry("a", {"x"}, {}), Entry("b", {}, {Whole("x")}, 0)}) == 0);
