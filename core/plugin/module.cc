@@ -89,9 +89,10 @@ Status CheckSymbol(const void* symbol, const std::string& at) {
   Dl_info info{};
   const ElfW(Sym)* entry = nullptr;
   if (dladdr1(symbol, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&entry)), RTLD_DL_SYMENT) == 0 || entry == nullptr) return {};
-  if (ELF64_ST_TYPE(entry->st_info) != STT_OBJECT || entry->st_size < kEntrySize)
+  if (ELF64_ST_TYPE(entry->st_info) != STT_OBJECT || entry->st_size < kEntrySize ||
+      reinterpret_cast<std::uintptr_t>(symbol) % alignof(vnr_entry) != 0)
     return Fail(Code::PLUGIN_FAULT, at,
-                fmt::format("{} is no object of at least {} bytes; declare it as `const vnr_entry`", kEntrySymbol, kEntrySize));
+                fmt::format("{} is no aligned object of at least {} bytes; declare it as `const vnr_entry`", kEntrySymbol, kEntrySize));
   return {};
 }
 
@@ -114,8 +115,10 @@ Result<LoadedModule> Open(Held& held, const std::string& at) {
   if (!held.library->has(kEntrySymbol))
     return Fail(Code::PLUGIN_REFUSED, at, fmt::format("does not export {}; it is no overlay plugin", kEntrySymbol));
   LoadedModule module;
-  module.entry = &held.library->get<const vnr_entry>(kEntrySymbol);
-  VENEER_TRY(CheckSymbol(module.entry, at));
+  // As a byte first: before it has been checked, the symbol may be anything, at any address.
+  const unsigned char* symbol = &held.library->get<const unsigned char>(kEntrySymbol);
+  VENEER_TRY(CheckSymbol(symbol, at));
+  module.entry = reinterpret_cast<const vnr_entry*>(symbol);
   VENEER_TRY(CheckEntry(*module.entry, at));
   module.libraries = NeededBy(held.library->native());
   return module;

@@ -43,7 +43,9 @@ TEST_CASE("card: what is written reads back the same, byte for byte") {
 TEST_CASE("card: the tool's card of a module describes it, twice the same") {
   const auto module = LoadFile(ModulePath("offset"));
   REQUIRE(module);
-  CHECK(module->libraries == std::vector<std::string>{"libc.so.6"});
+  std::vector<std::string> libraries = module->libraries;
+  std::erase_if(libraries, [](const std::string& name) { return name.find("san.so") != std::string::npos; });  // of a sanitizing build
+  CHECK(libraries == std::vector<std::string>{"libc.so.6"});
   const auto card = veneer::CardOf(*module->entry, "module");
   REQUIRE(card);
   CHECK(card->name == "example-offset");
