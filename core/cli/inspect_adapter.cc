@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/adapter/peft_config.h"
@@ -102,24 +102,21 @@ void AddKind(OutJson& facts, const AdapterFiles& files, const Catalog& catalog, 
   if (const auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, wanted)) facts["notes"] = config->notes();
 }
 
-using Stored = std::map<std::string_view, const TensorView*>;
-
-// As stored; where staging needs another type, that one too. A type that changes is a copy: "held_as".
-OutJson PlacedTensor(const TensorView& placed, const Stored& stored) {
-  const auto found = stored.find(placed.name);
-  if (found == stored.end()) return TensorFacts(placed);
-  OutJson facts = TensorFacts(*found->second);
-  if (found->second->dtype != placed.dtype) facts["held_as"] = {{"dtype", InfoOf(placed.dtype).name}, {"bytes", placed.bytes.size()}};
+// As stored; a type that staging changes is a copy: "held_as".
+OutJson PlacedTensor(const TensorView& placed, std::span<const TensorView> stored) {
+  const auto found = std::ranges::lower_bound(stored, placed.name, {}, &TensorView::name);
+  if (found == stored.end() || found->name != placed.name) return TensorFacts(placed);
+  OutJson facts = TensorFacts(*found);
+  if (found->dtype != placed.dtype) facts["held_as"] = {{"dtype", InfoOf(placed.dtype).name}, {"bytes", placed.bytes.size()}};
   return facts;
 }
 
-OutJson TensorsOf(const OverlaySource& source, const Stored& stored, std::set<std::string_view>& used) {
+OutJson TensorsOf(const OverlaySource& source, std::span<const TensorView> stored) {
   OutJson tensors = OutJson::array();
   for (const RoleTensor& one : source.tensors) {
     OutJson facts{{"role", one.role}};
     facts.update(PlacedTensor(one.tensor, stored));
     tensors.push_back(std::move(facts));
-    used.insert(one.tensor.name);
   }
   return tensors;
 }
@@ -139,12 +136,6 @@ OutJson ParamsOf(const OverlaySource& source) {
   return params;
 }
 
-std::uint64_t BytesOf(const OutJson& tensors) {
-  std::uint64_t bytes = 0;
-  for (const OutJson& tensor : tensors) bytes += tensor.at("bytes").get<std::uint64_t>();
-  return bytes;
-}
-
 // The note that begins with the tensor's name says why it does nothing.
 std::string WhyIgnored(const std::string& tensor, const std::vector<std::string>& notes) {
   const auto found = std::ranges::find_if(notes, [&tensor](const std::string& note) { return note.starts_with(tensor + " "); });
@@ -155,6 +146,7 @@ std::string WhyIgnored(const std::string& tensor, const std::vector<std::string>
 
 Result<std::vector<TensorView>> StoredTensors(const FileBytes& weights) {
   VENEER_ASSIGN(Contents contents, ReadContents(weights));
+  std::ranges::sort(contents.tensors, {}, &TensorView::name);
   return std::move(contents.tensors);
 }
 
@@ -163,6 +155,16 @@ std::optional<double> FinalScale(const AdapterSite& site) {
   for (const ParamValue& param : site.source.params)
     if (param.path == kScalePath && param.type == VNR_PARAM_NUMBER) return param.d;
   return std::nullopt;
+}
+
+OutJson EditJson(const AdapterSite& part, std::span<const TensorView> stored) {
+  const std::optional<double> scale = FinalScale(part);
+  OutJson facts{{"rank", part.rank}, {"scale", scale ? OutJson(*scale) : OutJson()}, {"params", ParamsOf(part.source)}};
+  facts["tensors"] = TensorsOf(part.source, stored);
+  std::uint64_t bytes = 0;
+  for (const OutJson& tensor : facts["tensors"]) bytes += tensor.at("bytes").get<std::uint64_t>();
+  facts["bytes"] = bytes;
+  return facts;
 }
 
 OutJson ReplacementJson(const Replacement& replacement, const Site& site) {
@@ -205,34 +207,26 @@ Result<OutJson> AdapterFileFacts(const AdapterBlobs& blobs, const Catalog& catal
 }
 
 Status PlaceAdapter(OutJson& facts, const Adapter& adapter, const Base& base) {
-  VENEER_ASSIGN(const std::vector<TensorView> tensors, StoredTensors(adapter.weights));
-  Stored stored;
-  for (const TensorView& tensor : tensors) stored[tensor.name] = &tensor;
+  VENEER_ASSIGN(const std::vector<TensorView> stored, StoredTensors(adapter.weights));
   std::set<std::string_view> used;
+  for (const RoleTensor& one : adapter.shared.tensors) used.insert(one.tensor.name);
   facts.erase("tensors");
   facts["kind"] = adapter.kind;
   facts["rank"] = adapter.rank;
   facts["sites"] = OutJson::array();
   for (const AdapterSite& part : adapter.sites) {
-    const Site& site = *base.sites().Find(part.site);
-    OutJson& one = facts["sites"].emplace_back(SiteFactsJson(site));
-    one["rank"] = part.rank;
-    const std::optional<double> scale = FinalScale(part);
-    one["scale"] = scale ? OutJson(*scale) : OutJson();
-    one["params"] = ParamsOf(part.source);
-    one["tensors"] = TensorsOf(part.source, stored, used);
-    one["bytes"] = BytesOf(one["tensors"]);
+    facts["sites"].emplace_back(SiteFactsJson(*base.sites().Find(part.site))).update(EditJson(part, stored));
+    for (const RoleTensor& one : part.source.tensors) used.insert(one.tensor.name);
   }
   facts["replacements"] = OutJson::array();
   for (const Replacement& one : adapter.replacements) {
     const Site& site = *base.sites().Find(one.site);
-    OutJson& replaced = facts["replacements"].emplace_back(SiteFactsJson(site));
-    replaced["by"] = ReplacementJson(one, site);
+    facts["replacements"].emplace_back(SiteFactsJson(site))["by"] = ReplacementJson(one, site);
     used.insert(one.tensor.name);
   }
-  facts["shared"] = TensorsOf(adapter.shared, stored, used);
+  facts["shared"] = TensorsOf(adapter.shared, stored);
   facts["ignored"] = OutJson::array();
-  for (const TensorView& tensor : tensors)
+  for (const TensorView& tensor : stored)
     if (!used.contains(tensor.name)) facts["ignored"].emplace_back(TensorFacts(tensor))["why"] = WhyIgnored(tensor.name, adapter.notes);
   facts["notes"] = adapter.notes;
   return {};

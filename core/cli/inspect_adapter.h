@@ -3,6 +3,7 @@
 #define VENEER_CORE_CLI_INSPECT_ADAPTER_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,12 +23,15 @@ Result<OutJson> AdapterFileFacts(const AdapterBlobs& blobs, const Catalog& catal
 // "replacements", "shared", "ignored" tensors and why; takes the place of "tensors". `adapter` was read from the same files.
 Status PlaceAdapter(OutJson& facts, const Adapter& adapter, const Base& base);
 
-// The tensors of an adapter's weights as the file stores them, whatever staging makes of them.
+// The tensors of an adapter's weights by name, as the file stores them, whatever staging makes of them.
 Result<std::vector<TensorView>> StoredTensors(const FileBytes& weights);
 
 // The scale of a site's edit: the computed one, else the number parameter `scale` that the file or a manifest gives; nothing for a kind
 // without.
 std::optional<double> FinalScale(const AdapterSite& site);
+
+// {"rank", "scale", "params", "tensors", "bytes"} of one site's edit; `stored` as StoredTensors gives them.
+OutJson EditJson(const AdapterSite& part, std::span<const TensorView> stored);
 
 // What a replacement puts in the place of the base's: {"whole", "rows": how many, and the tensor's facts}.
 OutJson ReplacementJson(const Replacement& replacement, const Site& site);

@@ -13,7 +13,7 @@ namespace veneer::cli {
 namespace {
 
 // By site, in load order; within one adapter its replacement comes before its edit.
-std::map<std::string, OutJson> StacksOf(const ValidatedComposition& validated) {
+Result<std::map<std::string, OutJson>> StacksOf(const ValidatedComposition& validated) {
   std::map<std::string, OutJson> stacks;
   const SiteTable& sites = validated.base()->sites();
   for (std::size_t i = 0; i < validated.adapters().size(); ++i) {
@@ -22,15 +22,15 @@ std::map<std::string, OutJson> StacksOf(const ValidatedComposition& validated) {
                          {"load_order", i},
                          {"kind", entry.adapter->kind},
                          {"strength", validated.composition().adapters[i].merge_weight.text()}};
+    VENEER_ASSIGN(const std::vector<TensorView> stored, StoredTensors(entry.adapter->weights));
     for (const Replacement& one : entry.adapter->replacements) {
       OutJson& added = stacks[one.site].emplace_back(member);
       added["replaces"] = ReplacementJson(one, *sites.Find(one.site));
     }
     for (const AdapterSite& part : entry.adapter->sites) {
       OutJson& added = stacks[part.site].emplace_back(member);
-      added["rank"] = part.rank;
+      added.update(EditJson(part, stored));
       const std::optional<double> scale = FinalScale(part);
-      added["scale"] = scale ? OutJson(*scale) : OutJson();
       added["effective_scale"] = entry.strength * scale.value_or(1);
     }
   }
@@ -70,14 +70,15 @@ OutJson ContractJson(const Composition& composition) {
       {"tied_weights", composition.tied_weights}};
 }
 
-OutJson CompositionJson(const ValidatedComposition& validated) {
+Result<OutJson> CompositionJson(const ValidatedComposition& validated) {
   const Composition& composition = validated.composition();
   OutJson facts{{"what", "composition"}, {"composition", composition.Id().Text()}};
   facts.update(ContractJson(composition));
   facts["adapters"] = OutJson::array();
   for (const AdapterEntry& entry : composition.adapters) facts["adapters"].push_back(EntryJson(entry));
   facts["sites"] = OutJson::array();
-  for (auto& [id, stack] : StacksOf(validated))
+  VENEER_ASSIGN(auto stacks, StacksOf(validated));
+  for (auto& [id, stack] : stacks)
     facts["sites"].emplace_back(SiteFactsJson(*validated.base()->sites().Find(id)))["stack"] = std::move(stack);
   facts["notes"] = validated.notes();
   return facts;

@@ -15,10 +15,10 @@ OutJson ContractJson(const Composition& composition);
 OutJson EntryJson(const AdapterEntry& entry);
 
 // Base, tokenizer, quantization, runtime, the adapters in order, and "sites": for each edited site its "stack" in the order of effect,
-// each member {"adapter", "strength", "rank", "scale", "effective_scale"} or {"adapter", "strength", "replaces": {…}}. The effective
+// each member {"adapter", "strength", what EditJson gives, "effective_scale"} or {"adapter", "strength", "replaces": {…}}. The effective
 // scale is strength x scale, a kind without a scale counting as 1: what the stored edit is multiplied by in weight space. A
 // replacement is in force whole at any strength but 0.
-OutJson CompositionJson(const ValidatedComposition& validated);
+Result<OutJson> CompositionJson(const ValidatedComposition& validated);
 
 // {"equal", "a", "b"} and, each null when equal, "base", "tokenizer", "quantization", "runtime", "tied_weights" as {"a", "b"}; and
 // "adapters" {"removed", "added", "changed", "order"}. Adapters belong together by name, the rest by file, configuration and kind

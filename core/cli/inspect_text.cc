@@ -28,11 +28,14 @@ OutJson Telling(const OutJson& facts, const std::string& part) {
   return telling;
 }
 
+// 0: of a kind without ranks.
+std::string RankCell(const OutJson& rank) { return rank == 0 ? "-" : CellText(rank); }
+
 std::string SitesTable(const OutJson& sites) {
   std::vector<LayerRow> rows;
   for (const OutJson& site : sites)
     rows.push_back({site.at("site"),
-                    {ShapeCell(site.at("shape")), CellText(site.at("rank")), CellText(site.at("scale")), DTypesCell(site.at("tensors"))},
+                    {ShapeCell(site.at("shape")), RankCell(site.at("rank")), CellText(site.at("scale")), DTypesCell(site.at("tensors"))},
                     site.at("bytes")});
   return rows.empty() ? "" : "\n" + Table(GroupRows({"SITE", "SITES", "SHAPE", "RANK", "SCALE", "TYPES", "BYTES"}, rows));
 }
@@ -73,17 +76,17 @@ std::string StacksTable(const OutJson& sites) {
     for (const OutJson& member : site.at("stack")) {
       const bool replaces = member.contains("replaces");
       const auto edit = [&](const char* name) { return replaces ? std::string("-") : CellText(member.at(name)); };
-      const std::string effect = replaces ? fmt::format("replaces {} ({})", RowsText(member.at("replaces"), site),
+      const std::string effect = replaces ? fmt::format("replaces {} {}", RowsText(member.at("replaces"), site),
                                                         member.at("replaces").at("dtype").get<std::string>())
-                                          : std::string("edits");
-      const auto cells = {fmt::format("{}", member.at("load_order").get<std::uint64_t>() + 1),
-                          member.at("adapter").get<std::string>(),
-                          effect,
-                          edit("rank"),
-                          CellText(member.at("strength")),
-                          edit("scale"),
-                          edit("effective_scale")};
-      row.cells.insert(row.cells.end(), cells);
+                                          : fmt::format("edits {}", DTypesCell(member.at("tensors")));
+      const std::vector<std::string> cells{fmt::format("{}", member.at("load_order").get<std::uint64_t>() + 1),
+                                           member.at("adapter").get<std::string>(),
+                                           effect,
+                                           replaces ? "-" : RankCell(member.at("rank")),
+                                           CellText(member.at("strength")),
+                                           edit("scale"),
+                                           edit("effective_scale")};
+      row.cells.insert(row.cells.end(), cells.begin(), cells.end());
     }
     rows.push_back(std::move(row));
   }
@@ -104,9 +107,11 @@ std::string EntryText(const OutJson& entry) {
                      entry.at("strength").get<std::string>());
 }
 
+std::string SitesText(std::size_t n) { return fmt::format("{} {}", n, n == 1 ? "site" : "sites"); }
+
 std::string TargetsText(const OutJson& targets) {
   const std::vector<std::string> names = targets;
-  return fmt::format("{} sites: {}", names.size(), fmt::join(GroupNames(names), ", "));
+  return fmt::format("{}: {}", SitesText(names.size()), fmt::join(GroupNames(names), ", "));
 }
 
 std::string JoinText(const OutJson& names) { return fmt::format("{}", fmt::join(names.get<std::vector<std::string>>(), ", ")); }
@@ -143,8 +148,9 @@ std::string BaseText(const OutJson& facts) {
   std::vector<LayerRow> sites;
   for (const OutJson& site : facts.at("sites"))
     sites.push_back({site.at("site"), {site.at("class"), ShapeCell(site.at("shape")), site.at("dtype")}, site.at("bytes")});
-  return fmt::format("{}\n{}\n{}", Table(rows), Table(types),
-                     Table(GroupRows({"SITE", "SITES", "CLASS", "SHAPE", "TYPE", "BYTES"}, sites)));
+  Rows table = GroupRows({"SITE", "SITES", "CLASS", "SHAPE", "TYPE", "BYTES"}, sites);
+  if (table.size() > 2) table.pop_back();  // a sum would count twice what tied sites share; the types above do not
+  return fmt::format("{}\n{}\n{}", Table(rows), Table(types), Table(table));
 }
 
 std::string AdapterText(const OutJson& facts) {
@@ -157,9 +163,9 @@ std::string AdapterText(const OutJson& facts) {
   if (facts.contains("params") && !facts.at("params").empty()) rows.push_back({"params", MembersText(facts.at("params"))});
   if (facts.contains("base")) rows.push_back({"base", CellText(facts.at("base"))});
   if (is_placed) {
-    rows.push_back({"rank", CellText(facts.at("rank"))});
-    rows.push_back({"edits", fmt::format("{} sites", facts.at("sites").size())});
-    if (!facts.at("replacements").empty()) rows.push_back({"replaces", fmt::format("{} sites", facts.at("replacements").size())});
+    rows.push_back({"rank", RankCell(facts.at("rank"))});
+    rows.push_back({"edits", SitesText(facts.at("sites").size())});
+    if (!facts.at("replacements").empty()) rows.push_back({"replaces", SitesText(facts.at("replacements").size())});
   }
   rows.push_back({"holds", fmt::format("{} elements, {}", facts.at("elements").get<std::uint64_t>(), SizeCell(facts.at("tensor_bytes")))});
   for (std::string label : {"configuration", "metadata"}) {
@@ -195,7 +201,7 @@ std::string CompositionText(const OutJson& facts) {
   if (facts.at("adapters").empty()) return text + "\nno adapters: the base alone\n";
   Rows adapters{{"ORDER", "ADAPTER", "KIND", "STRENGTH", "RANK", "SPARSITY", "SITES", "FORMAT", "SIZE", "FILE", "CONFIG"}};
   for (const OutJson& one : facts.at("adapters"))
-    adapters.push_back({fmt::format("{}", adapters.size()), one.at("name"), one.at("kind"), one.at("strength"), CellText(one.at("rank")),
+    adapters.push_back({fmt::format("{}", adapters.size()), one.at("name"), one.at("kind"), one.at("strength"), RankCell(one.at("rank")),
                         one.at("sparsity"), fmt::format("{}", one.at("targets").size()), one.at("format"), SizeCell(one.at("file_size")),
                         one.at("file_hash"), CellText(one.at("config_hash"))});
   text += "\n" + Table(adapters);

@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
 #include "tests/support/files.h"
+#include "tests/support/gguf_adapter.h"
 #include "tests/support/process.h"
 #include "tests/support/safetensors_writer.h"
 #include "tests/support/temp_dir.h"
@@ -166,12 +167,25 @@ std::string Changed(const TempDir& dir, const std::string& key, const json& valu
   const std::string bytes = ReadAll(from / "adapter_model.safetensors");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
-  for (const auto& [name, tensor] : HeaderOf(from / "adapter_model.safetensors").items())
+  const json header = HeaderOf(from / "adapter_model.safetensors");
+  for (const auto& [name, tensor] : header.items())
     file.Set(name, tensor.at("dtype"), tensor.at("shape"),
              bytes.substr(8 + length + tensor.at("data_offsets")[0].get<std::uint64_t>(), BytesOf(tensor)));
   WriteAll(dir.path() / key / "adapter_config.json", config.dump());
   WriteAll(dir.path() / key / "adapter_model.safetensors", file.Bytes());
   return (dir.path() / key).string();
+}
+
+// The cells after the first of the line that begins with it: columns are two blanks apart.
+std::vector<std::string> CellsOf(const std::string& text, const std::string& first) {
+  std::vector<std::string> cells;
+  const auto begin = text.find("\n" + first + " ");
+  if (begin == std::string::npos) return cells;
+  std::string line = text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1) + "  ";
+  for (std::size_t end = 0; (end = line.find("  ")) != std::string::npos; line.erase(0, line.find_first_not_of(' ', end)))
+    cells.push_back(line.substr(0, end));
+  cells.erase(cells.begin());
+  return cells;
 }
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -219,6 +233,24 @@ TEST_CASE("inspect: a GGUF adapter has the scales of the PEFT directory it was m
     CHECK(site.at("bytes") == bytes);
     for (const json& tensor : site.at("tensors")) CHECK(tensor.at("dtype") == "f16");
   }
+}
+
+TEST_CASE("inspect: a block type is told as the file stores it, with what it becomes in memory") {
+  const TempDir dir;
+  const std::string path = (dir.path() / "quantized.gguf").string();
+  WriteAll(path, GgufFromPeft(kStories / "adapters/lora-all-r4", 8, VNR_Q8_0).Bytes());
+  const json facts = InspectJson({path, "--base", kBase});
+  int quantized = 0;
+  for (const json& site : facts.at("sites"))
+    for (const json& tensor : site.at("tensors")) {
+      if (tensor.at("dtype") != "q8_0") continue;
+      CHECK(tensor.at("shape") == json::array({4, 64}));  // rank 4 rows of two blocks of 32, 34 bytes each
+      CHECK(tensor.at("bytes") == 4 * 2 * 34);
+      CHECK(tensor.at("held_as") == json{{"dtype", "f32"}, {"bytes", 4 * 64 * 4}});
+      ++quantized;
+    }
+  CHECK(quantized == 5 * 6);  // down_proj's rows of 172 are no whole blocks
+  CHECK(Has(Inspect({path, "--base", kBase}).out, "q8_0 (as f32)"));
 }
 
 TEST_CASE("inspect: kinds without rank and scale have none, and keys that compute nothing are told apart from those that count") {
@@ -340,8 +372,9 @@ TEST_CASE("inspect: an adapter that is refused is described with the reason; on 
 
 TEST_CASE("inspect: tables put equal layers on one line and layers that differ apart") {
   const std::string text = Inspect({(kStories / "adapters/lora-patterns").string(), "--base", kBase}).out;
-  CHECK(Has(text, "model.layers.{0,2-4}.mlp.down_proj  4 "));  // rank 4; the pattern gives layer 1 rank 6
-  CHECK(Has(text, "model.layers.1.mlp.down_proj        1 "));
+  // alpha 12; rank 4, but the pattern gives layer 1 rank 6.
+  CHECK(CellsOf(text, "model.layers.{0,2-4}.mlp.down_proj") == std::vector<std::string>{"4", "[64, 172]", "4", "3", "f32", "14.8 KiB"});
+  CHECK(CellsOf(text, "model.layers.1.mlp.down_proj") == std::vector<std::string>{"1", "[64, 172]", "6", "2", "f32", "5.5 KiB"});
   CHECK(Has(text, "model.layers.{0-4}.self_attn.q_proj"));
   CHECK_FALSE(Has(text, "model.layers.3."));
   const std::string base = Inspect({kBase}).out;
@@ -373,7 +406,7 @@ TEST_CASE("inspect: in a store an adapter is placed on the active composition's 
   const json other = shop.MustJson({"inspect", (kStories / "adapters/lora-qv-r8").string()});
   CHECK(other.at("base").is_null());
   CHECK_FALSE(other.contains("sites"));
-  CHECK(Has(other.at("notes")[other.at("notes").size() - 2], "does not take it: E404"));
+  CHECK(Has(other.at("notes")[other.at("notes").size() - 2], "does not take it: E405"));
 }
 
 TEST_CASE("inspect: a composition tells its base, its adapters in order, and each site's stack with strength times scale") {
@@ -391,14 +424,15 @@ TEST_CASE("inspect: a composition tells its base, its adapters in order, and eac
   const json bard = json::parse(ReadAll(DemoData() / "adapters/bard/adapter_config.json"));
   const double scale = bard.at("lora_alpha").get<double>() / bard.at("r").get<double>();
   std::set<std::string> lexicon, both;
-  for (const auto& [name, tensor] : HeaderOf(DemoData() / "adapters/lexicon/adapter_model.safetensors").items())
-    lexicon.insert(ModuleOf(name));
+  const json header = HeaderOf(DemoData() / "adapters/lexicon/adapter_model.safetensors");
+  for (const auto& [name, tensor] : header.items()) lexicon.insert(ModuleOf(name));
   for (const json& site : facts.at("sites")) {
     const json& last = site.at("stack").back();
     CHECK(last.at("adapter") == "bard");
     CHECK(last.at("rank") == bard.at("r"));
     CHECK(last.at("scale") == scale);
     CHECK(last.at("effective_scale") == 0.7 * scale);
+    for (const json& tensor : last.at("tensors")) CHECK(tensor.at("dtype") == "f32");
     if (site.at("stack").size() == 1) continue;
     both.insert(site.at("site").get<std::string>());
     CHECK(site.at("stack")[0].at("adapter") == "lexicon");
