@@ -42,13 +42,13 @@ TEST_CASE("replace: a saved copy of the embedding does nothing over the base it 
   const auto stories = *data / "stories260k";
   const auto copies = stories / "adapters/copies-embed-lora", f32 = stories / "stories260k-f32.gguf",
              q8_0 = stories / "stories260k-q8_0.gguf";
-  CHECK_FALSE(Inspect(copies, f32).contains("replaces"));
+  CHECK(Inspect(copies, f32).at("replacements").empty());
   CHECK(Inspect(copies, f32).dump().find("equals the base's tensor bit for bit") != std::string::npos);
   // With the better embedding the logits over the quantized base come nearer to those over the base it was copied from.
   const Matrix wanted = Logits(f32, {copies.string()}), near = Logits(q8_0, {copies.string()});
   CHECK(MaxDifference(near, wanted) > 0);
   CHECK(MaxDifference(near, wanted) < MaxDifference(Logits(q8_0, {}), Logits(f32, {})));
-  const auto replaced = Inspect(copies, q8_0).at("replaces");
+  const auto replaced = Inspect(copies, q8_0).at("replacements");
   REQUIRE(replaced.size() == 1);
   CHECK(replaced[0].at("site") == "model.embed_tokens");
 }
