@@ -41,7 +41,8 @@ Attention::Attention(const ModelConfig& config, std::uint32_t context, std::uint
       kernels_(&kernels),
       scores_(Bytes(context, n_workers) / sizeof(float)) {}
 
-// Norms each head where the architecture does, then turns it to its position.
+// Norms each head where the architecture does, then turns it to its position. In place: rms_norm sums the squares before it writes, and
+// writes each element from itself alone (attention_test.cc holds every table to it).
 void Attention::Place(float* heads, std::uint32_t n_heads, const float* norm, std::uint32_t t, const RopeTable& rope) const {
   for (std::uint32_t head = 0; head < n_heads; ++head, heads += head_dim_) {
     if (norm != nullptr) kernels_->rms_norm(heads, norm, rms_epsilon_, head_dim_, heads);
