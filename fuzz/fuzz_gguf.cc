@@ -7,7 +7,7 @@
 
 #include "core/format/gguf.h"
 #include "core/model/config.h"
-#include "core/model/llama_sites.h"
+#include "core/model/gguf_sites.h"
 #include "core/model/quantization.h"
 #include "core/model/tokenizer_blob.h"
 #include "fuzz/expect.h"
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)veneer::ReadTokenizerBlob(*file);
   const auto config = veneer::ReadConfig(*file);
   if (!config) return 0;
-  const auto sites = veneer::BuildLlamaSites(*file, *config);
+  const auto sites = veneer::BuildGgufSites(*file, *config);
   if (!sites) return 0;
   for (const veneer::Site& site : *sites) {
     const bool is_vector = site.shape_class == veneer::SiteClass::kVector;

@@ -4,7 +4,7 @@
 
 #include "core/format/gguf.h"
 #include "core/model/config.h"
-#include "core/model/llama_sites.h"
+#include "core/model/gguf_sites.h"
 #include "core/model/quantization.h"
 #include "core/model/tokenizer_blob.h"
 
@@ -22,7 +22,7 @@ Result<Parts> Read(std::span<const std::byte> bytes) {
   VENEER_ASSIGN(const GgufFile file, GgufFile::Parse(bytes));
   Parts parts;
   VENEER_ASSIGN(parts.config, ReadConfig(file));
-  VENEER_ASSIGN(parts.sites, BuildLlamaSites(file, parts.config));
+  VENEER_ASSIGN(parts.sites, BuildGgufSites(file, parts.config));
   parts.quantization = QuantizationOf(file);
   VENEER_ASSIGN(parts.tokenizer, ReadTokenizerBlob(file));
   return parts;

@@ -18,7 +18,7 @@ namespace veneer {
 
 // Hyperparameters of the architecture, ranges checked.
 struct ModelConfig {
-  std::string arch;  // "llama"
+  std::string arch;  // one of kArchitectures (core/model/architecture.h)
   std::uint32_t n_layers = 0, hidden = 0, ffn = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, vocab = 0;
   std::uint32_t context_length = 0;
   float rms_epsilon = 0;

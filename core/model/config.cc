@@ -10,14 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/model/architecture.h"
+
 namespace veneer {
 namespace {
 
-constexpr std::string_view kArch = "llama";
 constexpr std::uint64_t kMaxLayers = 4096;
 constexpr std::uint64_t kMaxWidth = 1u << 24;  // of any dimension; products of two stay far below 2^64
-
-std::string Key(std::string_view name) { return fmt::format("{}.{}", kArch, name); }
 
 std::unexpected<Error> Unsupported(std::string key, std::string detail) {
   return Fail(Code::FORMAT_UNSUPPORTED, std::move(key), std::move(detail));
@@ -29,12 +28,6 @@ Result<std::uint32_t> InRange(std::string key, std::uint64_t value, std::uint64_
   return static_cast<std::uint32_t>(value);
 }
 
-Result<std::uint32_t> Required(const GgufFile& file, std::string_view name, std::uint64_t limit) {
-  const std::string key = Key(name);
-  VENEER_ASSIGN(const std::uint64_t value, file.U64(key));
-  return InRange(key, value, limit);
-}
-
 Result<std::uint64_t> OptionalU64(const GgufFile& file, const std::string& key, std::uint64_t fallback) {
   return file.Find(key) == nullptr ? Result<std::uint64_t>(fallback) : file.U64(key);
 }
@@ -43,30 +36,12 @@ Result<double> OptionalF64(const GgufFile& file, const std::string& key, double 
   return file.Find(key) == nullptr ? Result<double>(fallback) : file.F64(key);
 }
 
-// A number, or one number per layer, all equal.
-Result<std::uint32_t> Uniform(const GgufFile& file, std::string_view name, std::uint32_t n_layers) {
-  const std::string key = Key(name);
-  const GgufValue* const value = file.Find(key);
-  if (value == nullptr || value->type != GgufType::kArray) return Required(file, name, kMaxWidth);
-  VENEER_ASSIGN(const std::vector<std::int32_t> per_layer, file.I32s(key));
-  if (per_layer.size() != n_layers)
-    return Fail(Code::HEADER_CORRUPT, key, fmt::format("{} numbers for {} layers, must be one for each", per_layer.size(), n_layers));
-  const auto other = std::ranges::find_if(per_layer, [&](std::int32_t number) { return number != per_layer.front(); });
-  if (other != per_layer.end())
-    return Unsupported(key, fmt::format("found {} and {}: layers of different size are not implemented; use a model whose layers are alike",
-                                        per_layer.front(), *other));
-  return InRange(key, per_layer.front() < 0 ? 0 : static_cast<std::uint64_t>(per_layer.front()), kMaxWidth);
-}
-
 Status RefuseOtherFiles(const GgufFile& file) {
   if (file.Find("general.type") != nullptr) {
     VENEER_ASSIGN(const std::string type, file.String("general.type"));
     if (type != "model")
       return Unsupported("general.type", fmt::format("found \"{}\", a base is a \"model\"; give the file of the whole model", type));
   }
-  VENEER_ASSIGN(const std::string arch, file.String("general.architecture"));
-  if (arch != kArch)
-    return Unsupported("general.architecture", fmt::format("\"{}\" is not implemented; bases of architecture \"{}\" are", arch, kArch));
   VENEER_ASSIGN(const std::uint64_t parts, OptionalU64(file, "split.count", 0));
   if (parts > 1) return Unsupported("split.count", fmt::format("one of {} parts; merge them first (llama-gguf-split --merge)", parts));
   VENEER_ASSIGN(const std::uint64_t blocks_version, OptionalU64(file, "general.quantization_version", 2));
@@ -76,151 +51,193 @@ Status RefuseOtherFiles(const GgufFile& file) {
   return {};
 }
 
-// Keys that change the arithmetic unless they hold their neutral value.
-Status RefuseOtherArithmetic(const GgufFile& file) {
-  struct Refused {
-    std::string_view name, what;
-  };
-  constexpr Refused kCounts[] = {
-      {"expert_count", "a mixture of experts"},
-      {"attention.sliding_window", "sliding-window attention"},
-  };
-  for (const auto& [name, what] : kCounts) {
-    VENEER_ASSIGN(const std::uint64_t count, OptionalU64(file, Key(name), 0));
-    if (count > 0) return Unsupported(Key(name), fmt::format("found {}: {} is not implemented; use a dense llama model", count, what));
-  }
-  constexpr Refused kFactors[] = {
-      {"attention.scale", "a changed attention scale"},
-      {"attention.clamp_kqv", "clamped q, k and v"},
-      {"attn_logit_softcapping", "capped attention"},
-      {"final_logit_softcapping", "capped logits"},
-      {"logit_scale", "scaled logits"},
-      {"embedding_scale", "a scaled embedding"},
-      {"residual_scale", "scaled residuals"},
-  };
-  for (const auto& [name, what] : kFactors) {
-    VENEER_ASSIGN(const double factor, OptionalF64(file, Key(name), 0));
-    if (factor != 0) return Unsupported(Key(name), fmt::format("found {}: {} is not implemented; use a plain llama model", factor, what));
-  }
-  if (const std::string key = Key("attention.causal"); file.Find(key) != nullptr) {
-    VENEER_ASSIGN(const bool causal, file.Bool(key));
-    if (!causal) return Unsupported(key, "found false: only causal attention is implemented; use a text generation model");
-  }
-  return {};
-}
+// The keys of one architecture, "<architecture>.<name>".
+class Reader {
+ public:
+  Reader(const GgufFile& file, const Architecture& architecture) : file_(file), arch_(architecture.name) {}
 
-Status ReadHeads(const GgufFile& file, ModelConfig& config) {
-  VENEER_ASSIGN(config.n_heads, Uniform(file, "attention.head_count", config.n_layers));
-  config.n_kv_heads = config.n_heads;
-  if (file.Find(Key("attention.head_count_kv")) != nullptr) {
-    VENEER_ASSIGN(config.n_kv_heads, Uniform(file, "attention.head_count_kv", config.n_layers));
+  Result<ModelConfig> Read() const {
+    VENEER_TRY(RefuseOtherArithmetic());
+    ModelConfig config;
+    config.arch = arch_;
+    VENEER_ASSIGN(config.n_layers, Required("block_count", kMaxLayers));
+    VENEER_ASSIGN(config.hidden, Required("embedding_length", kMaxWidth));
+    VENEER_ASSIGN(config.context_length, Required("context_length", std::numeric_limits<std::int32_t>::max()));
+    VENEER_ASSIGN(config.ffn, Uniform("feed_forward_length", config.n_layers));
+    VENEER_TRY(ReadHeads(config));
+    VENEER_ASSIGN(const double epsilon, file_.F64(Key("attention.layer_norm_rms_epsilon")));
+    config.rms_epsilon = static_cast<float>(epsilon);
+    if (epsilon < 0 || !std::isfinite(config.rms_epsilon))
+      return Fail(Code::HEADER_CORRUPT, Key("attention.layer_norm_rms_epsilon"), fmt::format("found {}, must be 0 or more", epsilon));
+    VENEER_TRY(ReadRope(config));
+    VENEER_TRY(ReadVocabulary(config));
+    return config;
   }
-  if (config.n_heads % config.n_kv_heads != 0)
-    return Fail(Code::HEADER_CORRUPT, Key("attention.head_count_kv"),
-                fmt::format("{} heads cannot share {} key-value heads evenly", config.n_heads, config.n_kv_heads));
-  const std::string key_length = Key("attention.key_length"), value_length = Key("attention.value_length");
-  if (file.Find(key_length) == nullptr && config.hidden % config.n_heads != 0)
-    return Fail(Code::HEADER_CORRUPT, Key("attention.head_count"),
-                fmt::format("a width of {} does not divide among {} heads", config.hidden, config.n_heads));
-  VENEER_ASSIGN(const std::uint64_t head_dim, OptionalU64(file, key_length, config.hidden / config.n_heads));
-  VENEER_ASSIGN(config.head_dim, InRange(key_length, head_dim, kMaxWidth));
-  if (config.head_dim % 2 != 0)
-    return Fail(Code::HEADER_CORRUPT, key_length,
-                fmt::format("heads of {} elements; rotary embedding needs an even number", config.head_dim));
-  VENEER_ASSIGN(const std::uint64_t value_dim, OptionalU64(file, value_length, config.head_dim));
-  if (value_dim != config.head_dim)
-    return Unsupported(value_length,
-                       fmt::format("found {} beside keys of {}: only equal lengths are implemented", value_dim, config.head_dim));
-  return {};
-}
 
-Status ReadRopeScaling(const GgufFile& file, ModelConfig& config) {
-  const std::string type_key = Key("rope.scaling.type");
-  std::string type = "linear";
-  if (file.Find(type_key) != nullptr) {
-    VENEER_ASSIGN(type, file.String(type_key));
+ private:
+  std::string Key(std::string_view name) const { return fmt::format("{}.{}", arch_, name); }
+
+  Result<std::uint32_t> Required(std::string_view name, std::uint64_t limit) const {
+    const std::string key = Key(name);
+    VENEER_ASSIGN(const std::uint64_t value, file_.U64(key));
+    return InRange(key, value, limit);
   }
-  if (type != "none" && type != "linear")
-    return Unsupported(type_key, fmt::format("\"{}\" is not implemented; \"none\", \"linear\" and the rope_freqs tensor are", type));
-  VENEER_ASSIGN(const double attention_factor, OptionalF64(file, Key("rope.scaling.attn_factor"), 1));
-  if (attention_factor != 1)
-    return Unsupported(Key("rope.scaling.attn_factor"), fmt::format("found {}, only 1 is implemented", attention_factor));
-  // rope.scale_linear is the key of older converters.
-  const std::string factor_key = file.Find(Key("rope.scaling.factor")) != nullptr ? Key("rope.scaling.factor") : Key("rope.scale_linear");
-  VENEER_ASSIGN(const double factor, OptionalF64(file, factor_key, 0));
-  if (type == "none" || factor == 0) return {};
-  if (factor < 0) return Fail(Code::HEADER_CORRUPT, factor_key, fmt::format("found {}, must be above 0", factor));
-  config.rope_frequency_scale = static_cast<float>(1 / factor);
-  return {};
-}
 
-Status ReadRopeFactors(const GgufFile& file, ModelConfig& config) {
-  const TensorView* const tensor = file.FindTensor("rope_freqs.weight");
-  if (tensor == nullptr) return {};
-  const std::vector<std::uint64_t> shape = {config.head_dim / 2};
-  if (tensor->shape != shape)
-    return Fail(Code::SHAPE_MISMATCH, tensor->name, fmt::format("shape {}, must be {}", ShapeText(tensor->shape), ShapeText(shape)));
-  if (tensor->dtype != VNR_F32)
-    return Unsupported(tensor->name, fmt::format("type {}, only f32 is read; convert the model again", InfoOf(tensor->dtype).name));
-  config.rope_factors.resize(shape[0]);
-  std::memcpy(config.rope_factors.data(), tensor->bytes.data(), tensor->bytes.size());
-  for (const float factor : config.rope_factors)
-    if (!std::isfinite(factor) || factor <= 0)
-      return Fail(Code::NOT_FINITE, tensor->name, fmt::format("holds {}, must be above 0", factor));
-  return {};
-}
+  // A number, or one number per layer, all equal.
+  Result<std::uint32_t> Uniform(std::string_view name, std::uint32_t n_layers) const {
+    const std::string key = Key(name);
+    const GgufValue* const value = file_.Find(key);
+    if (value == nullptr || value->type != GgufType::kArray) return Required(name, kMaxWidth);
+    VENEER_ASSIGN(const std::vector<std::int32_t> per_layer, file_.I32s(key));
+    if (per_layer.size() != n_layers)
+      return Fail(Code::HEADER_CORRUPT, key, fmt::format("{} numbers for {} layers, must be one for each", per_layer.size(), n_layers));
+    const auto other = std::ranges::find_if(per_layer, [&](std::int32_t number) { return number != per_layer.front(); });
+    if (other != per_layer.end())
+      return Unsupported(key,
+                         fmt::format("found {} and {}: layers of different size are not implemented; use a model whose layers are alike",
+                                     per_layer.front(), *other));
+    return InRange(key, per_layer.front() < 0 ? 0 : static_cast<std::uint64_t>(per_layer.front()), kMaxWidth);
+  }
 
-Status ReadRope(const GgufFile& file, ModelConfig& config) {
-  const std::string rotated_key = Key("rope.dimension_count");
-  VENEER_ASSIGN(const std::uint64_t rotated, OptionalU64(file, rotated_key, config.head_dim));
-  if (rotated != config.head_dim)
-    return Unsupported(rotated_key, fmt::format("found {} for heads of {}: partial rotation is not implemented", rotated, config.head_dim));
-  VENEER_ASSIGN(const double base, OptionalF64(file, Key("rope.freq_base"), 10000));
-  if (base <= 0 || base > std::numeric_limits<float>::max())
-    return Fail(Code::HEADER_CORRUPT, Key("rope.freq_base"), fmt::format("found {}, must be above 0", base));
-  config.rope_base = static_cast<float>(base);
-  VENEER_TRY(ReadRopeScaling(file, config));
-  return ReadRopeFactors(file, config);
-}
+  // Keys that change the arithmetic unless they hold their neutral value.
+  Status RefuseOtherArithmetic() const {
+    struct Refused {
+      std::string_view name, what;
+    };
+    constexpr Refused kCounts[] = {
+        {"expert_count", "a mixture of experts"},
+        {"attention.sliding_window", "sliding-window attention"},
+    };
+    for (const auto& [name, what] : kCounts) {
+      VENEER_ASSIGN(const std::uint64_t count, OptionalU64(file_, Key(name), 0));
+      if (count > 0) return Unsupported(Key(name), fmt::format("found {}: {} is not implemented; use a model without it", count, what));
+    }
+    constexpr Refused kFactors[] = {
+        {"attention.scale", "a changed attention scale"},
+        {"attention.clamp_kqv", "clamped q, k and v"},
+        {"attn_logit_softcapping", "capped attention"},
+        {"final_logit_softcapping", "capped logits"},
+        {"logit_scale", "scaled logits"},
+        {"embedding_scale", "a scaled embedding"},
+        {"residual_scale", "scaled residuals"},
+    };
+    for (const auto& [name, what] : kFactors) {
+      VENEER_ASSIGN(const double factor, OptionalF64(file_, Key(name), 0));
+      if (factor != 0) return Unsupported(Key(name), fmt::format("found {}: {} is not implemented; use a model without it", factor, what));
+    }
+    if (const std::string key = Key("attention.causal"); file_.Find(key) != nullptr) {
+      VENEER_ASSIGN(const bool causal, file_.Bool(key));
+      if (!causal) return Unsupported(key, "found false: only causal attention is implemented; use a text generation model");
+    }
+    return {};
+  }
 
-// The vocabulary is what the embedding holds; every other statement about its size must agree.
-Status ReadVocabulary(const GgufFile& file, ModelConfig& config) {
-  const TensorView* const embedding = file.FindTensor("token_embd.weight");
-  if (embedding == nullptr)
-    return Fail(Code::HEADER_CORRUPT, "token_embd.weight", "the tensor is missing; this is a vocabulary or a damaged file, not a model");
-  if (embedding->shape.size() != 2)
-    return Fail(Code::SHAPE_MISMATCH, embedding->name,
-                fmt::format("shape {}, must be [vocabulary, {}]", ShapeText(embedding->shape), config.hidden));
-  VENEER_ASSIGN(config.vocab, InRange(embedding->name, embedding->shape[0], kMaxWidth));
-  VENEER_ASSIGN(const std::uint64_t stated, OptionalU64(file, Key("vocab_size"), config.vocab));
-  if (stated != config.vocab)
-    return Fail(Code::TOKENIZER_MISMATCH, Key("vocab_size"), fmt::format("found {}, the embedding has {} rows", stated, config.vocab));
-  const GgufValue* const tokens = file.Find("tokenizer.ggml.tokens");
-  if (tokens != nullptr && tokens->count != config.vocab)
-    return Fail(Code::TOKENIZER_MISMATCH, tokens->key, fmt::format("{} tokens, the embedding has {} rows", tokens->count, config.vocab));
-  config.tied_head = file.FindTensor("output.weight") == nullptr;
-  return {};
-}
+  Status ReadHeads(ModelConfig& config) const {
+    VENEER_ASSIGN(config.n_heads, Uniform("attention.head_count", config.n_layers));
+    config.n_kv_heads = config.n_heads;
+    if (file_.Find(Key("attention.head_count_kv")) != nullptr) {
+      VENEER_ASSIGN(config.n_kv_heads, Uniform("attention.head_count_kv", config.n_layers));
+    }
+    if (config.n_heads % config.n_kv_heads != 0)
+      return Fail(Code::HEADER_CORRUPT, Key("attention.head_count_kv"),
+                  fmt::format("{} heads cannot share {} key-value heads evenly", config.n_heads, config.n_kv_heads));
+    const std::string key_length = Key("attention.key_length"), value_length = Key("attention.value_length");
+    if (file_.Find(key_length) == nullptr && config.hidden % config.n_heads != 0)
+      return Fail(Code::HEADER_CORRUPT, Key("attention.head_count"),
+                  fmt::format("a width of {} does not divide among {} heads", config.hidden, config.n_heads));
+    VENEER_ASSIGN(const std::uint64_t head_dim, OptionalU64(file_, key_length, config.hidden / config.n_heads));
+    VENEER_ASSIGN(config.head_dim, InRange(key_length, head_dim, kMaxWidth));
+    if (config.head_dim % 2 != 0)
+      return Fail(Code::HEADER_CORRUPT, key_length,
+                  fmt::format("heads of {} elements; rotary embedding needs an even number", config.head_dim));
+    VENEER_ASSIGN(const std::uint64_t value_dim, OptionalU64(file_, value_length, config.head_dim));
+    if (value_dim != config.head_dim)
+      return Unsupported(value_length,
+                         fmt::format("found {} beside keys of {}: only equal lengths are implemented", value_dim, config.head_dim));
+    return {};
+  }
+
+  Status ReadRopeScaling(ModelConfig& config) const {
+    const std::string type_key = Key("rope.scaling.type");
+    std::string type = "linear";
+    if (file_.Find(type_key) != nullptr) {
+      VENEER_ASSIGN(type, file_.String(type_key));
+    }
+    if (type != "none" && type != "linear")
+      return Unsupported(type_key, fmt::format("\"{}\" is not implemented; \"none\", \"linear\" and the rope_freqs tensor are", type));
+    VENEER_ASSIGN(const double attention_factor, OptionalF64(file_, Key("rope.scaling.attn_factor"), 1));
+    if (attention_factor != 1)
+      return Unsupported(Key("rope.scaling.attn_factor"), fmt::format("found {}, only 1 is implemented", attention_factor));
+    // rope.scale_linear is the key of older converters.
+    const std::string factor_key =
+        file_.Find(Key("rope.scaling.factor")) != nullptr ? Key("rope.scaling.factor") : Key("rope.scale_linear");
+    VENEER_ASSIGN(const double factor, OptionalF64(file_, factor_key, 0));
+    if (type == "none" || factor == 0) return {};
+    if (factor < 0) return Fail(Code::HEADER_CORRUPT, factor_key, fmt::format("found {}, must be above 0", factor));
+    config.rope_frequency_scale = static_cast<float>(1 / factor);
+    return {};
+  }
+
+  Status ReadRopeFactors(ModelConfig& config) const {
+    const TensorView* const tensor = file_.FindTensor("rope_freqs.weight");
+    if (tensor == nullptr) return {};
+    const std::vector<std::uint64_t> shape = {config.head_dim / 2};
+    if (tensor->shape != shape)
+      return Fail(Code::SHAPE_MISMATCH, tensor->name, fmt::format("shape {}, must be {}", ShapeText(tensor->shape), ShapeText(shape)));
+    if (tensor->dtype != VNR_F32)
+      return Unsupported(tensor->name, fmt::format("type {}, only f32 is read; convert the model again", InfoOf(tensor->dtype).name));
+    config.rope_factors.resize(shape[0]);
+    std::memcpy(config.rope_factors.data(), tensor->bytes.data(), tensor->bytes.size());
+    for (const float factor : config.rope_factors)
+      if (!std::isfinite(factor) || factor <= 0)
+        return Fail(Code::NOT_FINITE, tensor->name, fmt::format("holds {}, must be above 0", factor));
+    return {};
+  }
+
+  Status ReadRope(ModelConfig& config) const {
+    const std::string rotated_key = Key("rope.dimension_count");
+    VENEER_ASSIGN(const std::uint64_t rotated, OptionalU64(file_, rotated_key, config.head_dim));
+    if (rotated != config.head_dim)
+      return Unsupported(rotated_key,
+                         fmt::format("found {} for heads of {}: partial rotation is not implemented", rotated, config.head_dim));
+    VENEER_ASSIGN(const double base, OptionalF64(file_, Key("rope.freq_base"), 10000));
+    if (base <= 0 || base > std::numeric_limits<float>::max())
+      return Fail(Code::HEADER_CORRUPT, Key("rope.freq_base"), fmt::format("found {}, must be above 0", base));
+    config.rope_base = static_cast<float>(base);
+    VENEER_TRY(ReadRopeScaling(config));
+    return ReadRopeFactors(config);
+  }
+
+  // The vocabulary is what the embedding holds; every other statement about its size must agree.
+  Status ReadVocabulary(ModelConfig& config) const {
+    const TensorView* const embedding = file_.FindTensor("token_embd.weight");
+    if (embedding == nullptr)
+      return Fail(Code::HEADER_CORRUPT, "token_embd.weight", "the tensor is missing; this is a vocabulary or a damaged file, not a model");
+    if (embedding->shape.size() != 2)
+      return Fail(Code::SHAPE_MISMATCH, embedding->name,
+                  fmt::format("shape {}, must be [vocabulary, {}]", ShapeText(embedding->shape), config.hidden));
+    VENEER_ASSIGN(config.vocab, InRange(embedding->name, embedding->shape[0], kMaxWidth));
+    VENEER_ASSIGN(const std::uint64_t stated, OptionalU64(file_, Key("vocab_size"), config.vocab));
+    if (stated != config.vocab)
+      return Fail(Code::TOKENIZER_MISMATCH, Key("vocab_size"), fmt::format("found {}, the embedding has {} rows", stated, config.vocab));
+    const GgufValue* const tokens = file_.Find("tokenizer.ggml.tokens");
+    if (tokens != nullptr && tokens->count != config.vocab)
+      return Fail(Code::TOKENIZER_MISMATCH, tokens->key, fmt::format("{} tokens, the embedding has {} rows", tokens->count, config.vocab));
+    config.tied_head = file_.FindTensor("output.weight") == nullptr;
+    return {};
+  }
+
+  const GgufFile& file_;
+  std::string_view arch_;
+};
 
 }  // namespace
 
 Result<ModelConfig> ReadConfig(const GgufFile& file) {
   VENEER_TRY(RefuseOtherFiles(file));
-  VENEER_TRY(RefuseOtherArithmetic(file));
-  ModelConfig config;
-  config.arch = kArch;
-  VENEER_ASSIGN(config.n_layers, Required(file, "block_count", kMaxLayers));
-  VENEER_ASSIGN(config.hidden, Required(file, "embedding_length", kMaxWidth));
-  VENEER_ASSIGN(config.context_length, Required(file, "context_length", std::numeric_limits<std::int32_t>::max()));
-  VENEER_ASSIGN(config.ffn, Uniform(file, "feed_forward_length", config.n_layers));
-  VENEER_TRY(ReadHeads(file, config));
-  VENEER_ASSIGN(const double epsilon, file.F64(Key("attention.layer_norm_rms_epsilon")));
-  config.rms_epsilon = static_cast<float>(epsilon);
-  if (epsilon < 0 || !std::isfinite(config.rms_epsilon))
-    return Fail(Code::HEADER_CORRUPT, Key("attention.layer_norm_rms_epsilon"), fmt::format("found {}, must be 0 or more", epsilon));
-  VENEER_TRY(ReadRope(file, config));
-  VENEER_TRY(ReadVocabulary(file, config));
-  return config;
+  VENEER_ASSIGN(const std::string name, file.String("general.architecture"));
+  VENEER_ASSIGN(const Architecture* const architecture, FindArchitecture(name));
+  return Reader(file, *architecture).Read();
 }
 
 }  // namespace veneer

@@ -29,14 +29,15 @@ std::unexpected<Error> Damaged(std::string_view key, std::string detail) {
 Status CheckModel(const GgufFile& file) {
   constexpr std::string_view kModelKey = "tokenizer.ggml.model";
   if (file.Find(kModelKey) == nullptr)
-    return Fail(Code::FORMAT_UNSUPPORTED, std::string(kModelKey), "the file has no tokenizer; give token ids instead of text");
+    return Fail(Code::FORMAT_UNSUPPORTED, std::string(kModelKey),
+                "the file has no tokenizer; give token ids (--tokens 1,2,3) instead of text");
   VENEER_ASSIGN(const std::string model, file.String(kModelKey));
   if (model == "llama") return {};
   const std::string_view what = model == "gpt2" ? " (byte-level BPE)" : "";
   return Fail(
       Code::FORMAT_UNSUPPORTED, std::string(kModelKey),
-      fmt::format("vocabularies of model \"{}\"{} are not read by this version, \"llama\" (SentencePiece) is; token ids can still be "
-                  "given instead of text",
+      fmt::format("vocabularies of model \"{}\"{} are not read by this version, \"llama\" (SentencePiece) is; token ids work on this base: "
+                  "give --tokens 1,2,3 instead of text",
                   model, what));
 }
 

@@ -108,6 +108,10 @@ Model::Model(const veneer::Base& base, const Edits& edits) : base_(base), edits_
     layer.k = Edited(prefix + "self_attn.k_proj");
     layer.v = Edited(prefix + "self_attn.v_proj");
     layer.o = Edited(prefix + "self_attn.o_proj");
+    if (config_.arch == "qwen3") {
+      layer.q_norm = EditedVector(prefix + "self_attn.q_norm");
+      layer.k_norm = EditedVector(prefix + "self_attn.k_norm");
+    }
     layer.gate = Edited(prefix + "mlp.gate_proj");
     layer.up = Edited(prefix + "mlp.up_proj");
     layer.down = Edited(prefix + "mlp.down_proj");
@@ -140,6 +144,17 @@ Model::Rows Model::Normed(const Rows& x, const Vector& weight) const {
     for (std::size_t i = 0; i < row.size(); ++i) row[i] *= scale * weight[i];
   }
   return out;
+}
+
+// Every head of head_dim numbers is normed for itself, all with the same weights; rows stay as they are when the model has none.
+Model::Rows Model::HeadsNormed(Rows rows, const Vector& weight) const {
+  if (weight.empty()) return rows;
+  for (Vector& row : rows)
+    for (std::size_t head = 0; head < row.size(); head += weight.size()) {
+      const auto first = row.begin() + static_cast<std::ptrdiff_t>(head), last = first + static_cast<std::ptrdiff_t>(weight.size());
+      std::ranges::copy(Normed({Vector(first, last)}, weight).front(), first);
+    }
+  return rows;
 }
 
 // Pairs (i, i + d/2) turn by theta_i = position * base^(-2i/d) * frequency_scale / factor_i.
@@ -198,7 +213,8 @@ std::vector<Vector> Model::Logits(std::span<const std::int32_t> tokens) const {
   }
   for (const Layer& layer : layers_) {
     Rows h = Normed(x, layer.attention_norm);
-    add(x, apply(layer.o, Attend(apply(layer.q, h), apply(layer.k, h), apply(layer.v, h))));
+    const Rows q = HeadsNormed(apply(layer.q, h), layer.q_norm), k = HeadsNormed(apply(layer.k, h), layer.k_norm);
+    add(x, apply(layer.o, Attend(q, k, apply(layer.v, h))));
     h = Normed(x, layer.ffn_norm);
     Rows gate = apply(layer.gate, h);
     const Rows up = apply(layer.up, h);

@@ -1,4 +1,5 @@
-// The oracle of decoding: a Llama in double precision with the overlays as edits of its weights, straight from the definitions.
+// The oracle of decoding: a Llama, Qwen2 or Qwen3 in double precision with the overlays as edits of its weights, straight from the
+// definitions.
 //
 //   W_j = G_j W_{j-1} T_j + D_j,   b_j = G_j b_{j-1} (where the kind scales biases) + d_j        (DESIGN 5)
 //
@@ -57,6 +58,7 @@ class Model {
   };
   struct Layer {
     Vector attention_norm, ffn_norm;
+    Vector q_norm, k_norm;  // [head_dim], Qwen3
     Linear q, k, v, o, gate, up, down;
   };
   using Rows = std::vector<Vector>;
@@ -64,6 +66,7 @@ class Model {
   [[nodiscard]] Vector EditedVector(const std::string& id) const;
   [[nodiscard]] Rows Normed(const Rows& x, const Vector& weight) const;
   [[nodiscard]] Rows Attend(Rows q, Rows k, const Rows& v) const;
+  [[nodiscard]] Rows HeadsNormed(Rows rows, const Vector& weight) const;
   void Rotate(Vector& row, std::uint64_t n_heads, std::uint64_t position) const;
 
   const veneer::Base& base_;

@@ -295,25 +295,41 @@ std::vector<float> Uniform(std::uint64_t n, float scale, std::uint64_t seed) {
   return values;
 }
 
+namespace {
+
+// The n rows of `rows` as a converter stores q and k for adjacent-pair RoPE: within each head the rows of its first half alternate with
+// those of its second, W.reshape(heads, 2, d/2, in).swapaxes(1, 2).
+std::string Interleaved(const std::string& rows, std::uint64_t n, std::uint64_t head_dim) {
+  const std::uint64_t width = rows.size() / n;
+  std::string out;
+  for (std::uint64_t head = 0; head < n; head += head_dim)
+    for (std::uint64_t i = 0; i < head_dim / 2; ++i)
+      for (const std::uint64_t row : {head + i, head + head_dim / 2 + i}) out += rows.substr(row * width, width);
+  return out;
+}
+
+}  // namespace
+
 GgufWriter TinyLlama(const TinyModel& model) {
   const std::uint64_t hidden = model.hidden, ffn = model.ffn;
   const std::uint64_t head_dim = model.head_dim == 0 ? hidden / model.n_heads : model.head_dim;
   const std::uint64_t q_out = model.n_heads * head_dim, kv_out = model.n_kv_heads * head_dim;
   GgufWriter file;
-  file.Set("general.architecture", "llama");
+  const auto key = [&](const char* name) { return model.arch + "." + name; };
+  file.Set("general.architecture", model.arch);
   file.Set("general.name", "tiny");
-  file.Set("llama.block_count", model.n_layers);
-  file.Set("llama.context_length", model.context_length);
-  file.Set("llama.embedding_length", model.hidden);
-  file.Set("llama.feed_forward_length", model.ffn);
-  file.Set("llama.attention.head_count", model.n_heads);
-  file.Set("llama.attention.head_count_kv", model.n_kv_heads);
-  file.Set("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-  file.Set("llama.rope.dimension_count", static_cast<std::uint32_t>(head_dim));
-  file.Set("llama.rope.freq_base", model.rope_base);
+  file.Set(key("block_count"), model.n_layers);
+  file.Set(key("context_length"), model.context_length);
+  file.Set(key("embedding_length"), model.hidden);
+  file.Set(key("feed_forward_length"), model.ffn);
+  file.Set(key("attention.head_count"), model.n_heads);
+  file.Set(key("attention.head_count_kv"), model.n_kv_heads);
+  file.Set(key("attention.layer_norm_rms_epsilon"), 1e-5f);
+  file.Set(key("rope.dimension_count"), static_cast<std::uint32_t>(head_dim));
+  file.Set(key("rope.freq_base"), model.rope_base);
   if (model.head_dim != 0) {
-    file.Set("llama.attention.key_length", model.head_dim);
-    file.Set("llama.attention.value_length", model.head_dim);
+    file.Set(key("attention.key_length"), model.head_dim);
+    file.Set(key("attention.value_length"), model.head_dim);
   }
   std::vector<float> scores;
   std::vector<std::int32_t> types;
@@ -326,10 +342,15 @@ GgufWriter TinyLlama(const TinyModel& model) {
   file.Set("tokenizer.ggml.eos_token_id", std::uint32_t{2});
 
   std::uint64_t seed = model.seed * 1000;
+  const bool is_interleaved = model.arch == "llama", has_biases = model.biases || model.arch == "qwen2";
+  const auto stored = [&](const std::string& name, const std::string& rows, std::uint64_t n) {
+    const bool is_q_or_k = name.find("attn_q.") != std::string::npos || name.find("attn_k.") != std::string::npos;
+    return is_interleaved && is_q_or_k ? Interleaved(rows, n, head_dim) : rows;
+  };
   const auto matrix = [&](const std::string& name, std::uint32_t type, std::uint64_t out, std::uint64_t in, float scale) {
     const bool has_quantizer = type != VNR_Q2_K && type != VNR_Q3_K && type != VNR_Q4_K && type != VNR_Q5_K && type != VNR_IQ4_NL;
-    file.SetTensor(name, type, {out, in},
-                   has_quantizer ? Quantize(type, Uniform(out * in, scale, ++seed)) : RandomBlocks(type, out * in, scale, ++seed));
+    const std::string rows = has_quantizer ? Quantize(type, Uniform(out * in, scale, ++seed)) : RandomBlocks(type, out * in, scale, ++seed);
+    file.SetTensor(name, type, {out, in}, stored(name, rows, out));
   };
   const auto projection = [&](const std::string& name, std::uint64_t out, std::uint64_t in) {
     matrix(name, model.matrix_type, out, in, std::sqrt(3.0f / static_cast<float>(in)));
@@ -337,7 +358,7 @@ GgufWriter TinyLlama(const TinyModel& model) {
   const auto vector = [&](const std::string& name, std::uint64_t n, float centre, float scale) {
     std::vector<float> values = Uniform(n, scale, ++seed);
     for (float& value : values) value += centre;
-    file.SetTensor(name, VNR_F32, {n}, Quantize(VNR_F32, values));
+    file.SetTensor(name, VNR_F32, {n}, stored(name, Quantize(VNR_F32, values), n));
   };
   matrix("token_embd.weight", model.embedding_type, model.vocab, hidden, 1);
   if (model.rope_factors) {
@@ -351,12 +372,16 @@ GgufWriter TinyLlama(const TinyModel& model) {
     projection(block + "attn_q.weight", q_out, hidden);
     projection(block + "attn_k.weight", kv_out, hidden);
     projection(block + "attn_v.weight", kv_out, hidden);
-    if (model.biases) {
+    if (has_biases) {
       vector(block + "attn_q.bias", q_out, 0, 0.1f);
       vector(block + "attn_k.bias", kv_out, 0, 0.1f);
       vector(block + "attn_v.bias", kv_out, 0, 0.1f);
     }
     projection(block + "attn_output.weight", hidden, q_out);
+    if (model.arch == "qwen3") {
+      vector(block + "attn_q_norm.weight", head_dim, 1, 0.5f);
+      vector(block + "attn_k_norm.weight", head_dim, 1, 0.5f);
+    }
     vector(block + "ffn_norm.weight", hidden, 1, 0.1f);
     projection(block + "ffn_gate.weight", ffn, hidden);
     projection(block + "ffn_up.weight", ffn, hidden);

@@ -1,4 +1,4 @@
-// Small GGUF files for tests: a writer that builds any file, valid or not, and deterministic little llama models on top of it.
+// Small GGUF files for tests: a writer that builds any file, valid or not, and deterministic little models of Llama's family on top of it.
 // Independent of core/format's reader: it shares no constant or code with it but the VNR_* numbers.
 //
 //   TinyModel shape{.n_layers = 1, .matrix_type = VNR_Q4_0, .tied = false};
@@ -74,6 +74,7 @@ std::string RandomBlocks(std::uint32_t vnr_type, std::uint64_t elements, float s
 std::vector<float> Uniform(std::uint64_t n, float scale, std::uint64_t seed);
 
 struct TinyModel {
+  std::string arch = "llama";  // or "qwen2" (q, k and v always have a bias), "qwen3" (norms over the heads of q and k)
   std::uint32_t n_layers = 2, hidden = 64, ffn = 96, n_heads = 4, n_kv_heads = 2;
   std::uint32_t head_dim = 0;  // 0: hidden / n_heads, and no key_length in the file
   std::uint32_t vocab = 320;   // at least 300: unknown, <s>, </s>, 256 bytes, some letters and merges, then fillers
@@ -87,7 +88,8 @@ struct TinyModel {
   std::uint64_t seed = 1;
 };
 
-// The model as a writer (change it, then Bytes()). Weights are uniform with variance 1/in; norms near 1.
+// The model as a writer (change it, then Bytes()). Weights are uniform with variance 1/in; norms near 1. A seed draws the same model for
+// every architecture, as far as it has the same parts: for "llama" the rows of q and k, weight and bias, are then stored interleaved.
 GgufWriter TinyLlama(const TinyModel& model = {});
 
 // A read-only mapping of the bytes (a memfd), named `name` in messages.

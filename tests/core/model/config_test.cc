@@ -47,6 +47,20 @@ TEST_CASE("config: every hyperparameter comes from its key") {
   CHECK(config.tied_head);
 }
 
+TEST_CASE("config: every key of another architecture stands under that architecture's name") {
+  GgufWriter writer = TinyLlama({.arch = "qwen3", .n_layers = 3, .hidden = 64, .n_heads = 8, .n_kv_heads = 4, .head_dim = 24});
+  const ModelConfig config = ConfigOf(writer);
+  CHECK(config.arch == "qwen3");
+  CHECK(config.n_layers == 3);
+  CHECK(config.hidden == 64);
+  CHECK(config.head_dim == 24);  // not 64 / 8
+  writer.Set("llama.attention.key_length", std::uint32_t{8});
+  CHECK(ConfigOf(writer).head_dim == 24);
+  writer.Remove("qwen3.block_count");
+  writer.Set("llama.block_count", std::uint32_t{3});
+  CHECK(ErrorOf(writer).at == "qwen3.block_count");
+}
+
 TEST_CASE("config: missing optional keys take the defaults of the format") {
   GgufWriter writer = TinyLlama();
   for (const char* const key : {"llama.attention.head_count_kv", "llama.rope.dimension_count", "llama.rope.freq_base", "general.name"})
@@ -90,14 +104,36 @@ TEST_CASE("config: head counts and feed-forward lengths may be arrays of one val
   CHECK(ErrorOf(writer).code == Code::HEADER_CORRUPT);
 }
 
-TEST_CASE("config: another architecture is refused by its name") {
+TEST_CASE("config: another architecture is refused by its name, with those that are read") {
   GgufWriter writer = TinyLlama();
-  writer.Set("general.architecture", "qwen2");
+  writer.Set("general.architecture", "gemma2");
   const Error error = ErrorOf(writer);
   CHECK(error.code == Code::FORMAT_UNSUPPORTED);
   CHECK(error.at == "general.architecture");
-  CHECK(error.detail.find("qwen2") != std::string::npos);
-  CHECK(error.detail.find("llama") != std::string::npos);
+  for (const char* const name : {"gemma2", "llama", "qwen2", "qwen3"}) CHECK(error.detail.find(name) != std::string::npos);
+}
+
+TEST_CASE("config: what a Qwen may ask for and is not implemented is refused with key and value") {
+  for (const std::string arch : {"qwen2", "qwen3"}) {
+    const auto refused = [&](const std::string& name, auto value, const char* shown) {
+      GgufWriter writer = TinyLlama({.arch = arch});
+      writer.Set(arch + "." + name, value);
+      const Error error = ErrorOf(writer);
+      CHECK(error.code == Code::FORMAT_UNSUPPORTED);
+      CHECK(error.at == arch + "." + name);
+      CHECK(error.detail.find(shown) != std::string::npos);
+    };
+    refused("attention.sliding_window", std::uint32_t{32768}, "32768");
+    refused("rope.scaling.type", "yarn", "yarn");
+    refused("rope.scaling.type", "longrope", "longrope");
+    refused("rope.dimension_count", std::uint32_t{8}, "8");
+    refused("expert_count", std::uint32_t{60}, "60");
+    refused("attention.causal", false, "false");
+    // Under the name of another architecture the keys mean nothing.
+    GgufWriter other = TinyLlama({.arch = arch});
+    other.Set("llama.rope.scaling.type", "yarn");
+    CHECK(Read(other).has_value());
+  }
 }
 
 TEST_CASE("config: what would change the arithmetic is refused with key and value") {

@@ -1,4 +1,4 @@
-#include "core/model/llama_sites.h"
+#include "core/model/gguf_sites.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/model/architecture.h"
 #include "core/model/site_names.h"
 #include "kernels/kernels.h"
 
@@ -17,6 +18,7 @@ constexpr std::size_t kNamesInError = 10;
 struct Shape {
   std::uint64_t out, in;
 };
+enum class Bias { kOptional, kRequired };
 
 std::string SupportedTypes(const kernels::Table& table) {
   std::string names;
@@ -27,23 +29,29 @@ std::string SupportedTypes(const kernels::Table& table) {
 
 class Builder {
  public:
-  Builder(const GgufFile& file, const ModelConfig& config, const kernels::Table& table)
-      : file_(file), config_(config), table_(table), used_(file.tensors().size(), false) {}
+  Builder(const GgufFile& file, const ModelConfig& config, const Architecture& architecture, const kernels::Table& table)
+      : file_(file), config_(config), architecture_(architecture), table_(table), used_(file.tensors().size(), false) {}
 
   Result<std::vector<Site>> Run() && {
     const std::uint64_t hidden = config_.hidden, ffn = config_.ffn, vocab = config_.vocab;
     const std::uint64_t q_out = std::uint64_t{config_.n_heads} * config_.head_dim;
     const std::uint64_t kv_out = std::uint64_t{config_.n_kv_heads} * config_.head_dim;
-    const RowOrder plain = RowOrder::Identity(), heads = RowOrder::InterleavedHeads(config_.head_dim);
+    const RowOrder plain = RowOrder::Identity();
+    const RowOrder heads = architecture_.has_interleaved_heads ? RowOrder::InterleavedHeads(config_.head_dim) : plain;
+    const Bias qkv_bias = architecture_.has_qkv_biases ? Bias::kRequired : Bias::kOptional;
 
     VENEER_TRY(Matrix(kEmbedTokens, {vocab, hidden}, plain));
     sites_.back().shape_class = SiteClass::kEmbedding;
     for (layer_ = 0; layer_ < config_.n_layers; ++layer_) {
       VENEER_TRY(Norm(kInputNorm, hidden));
-      VENEER_TRY(Linear(kQ, {q_out, hidden}, heads));
-      VENEER_TRY(Linear(kK, {kv_out, hidden}, heads));
-      VENEER_TRY(Linear(kV, {kv_out, hidden}, plain));
+      VENEER_TRY(Linear(kQ, {q_out, hidden}, heads, qkv_bias));
+      VENEER_TRY(Linear(kK, {kv_out, hidden}, heads, qkv_bias));
+      VENEER_TRY(Linear(kV, {kv_out, hidden}, plain, qkv_bias));
       VENEER_TRY(Linear(kO, {hidden, q_out}, plain));
+      if (architecture_.has_head_norms) {
+        VENEER_TRY(Norm(kQNorm, config_.head_dim));
+        VENEER_TRY(Norm(kKNorm, config_.head_dim));
+      }
       VENEER_TRY(Norm(kPostAttentionNorm, hidden));
       VENEER_TRY(Linear(kGate, {ffn, hidden}, plain));
       VENEER_TRY(Linear(kUp, {ffn, hidden}, plain));
@@ -92,10 +100,14 @@ class Builder {
                 fmt::format("shape {}, the metadata asks for {}", ShapeText(tensor.shape), ShapeText(expected)));
   }
 
+  static std::unexpected<Error> Missing(std::string name) {
+    return Fail(Code::HEADER_CORRUPT, std::move(name), "the tensor is missing from the file; convert the model again");
+  }
+
   Result<const TensorView*> Required(const ModuleName& module) {
-    const std::string name = GgufName(module, "weight");
+    std::string name = GgufName(module, "weight");
     const TensorView* const tensor = Take(name);
-    if (tensor == nullptr) return Fail(Code::HEADER_CORRUPT, name, "the tensor is missing from the file; convert the model again");
+    if (tensor == nullptr) return Missing(std::move(name));
     return tensor;
   }
 
@@ -110,9 +122,10 @@ class Builder {
     return {};
   }
 
-  Status Linear(const ModuleName& module, Shape shape, RowOrder order) {
+  Status Linear(const ModuleName& module, Shape shape, RowOrder order, Bias expected = Bias::kOptional) {
     VENEER_TRY(Matrix(module, shape, order));
     const TensorView* const bias = Take(GgufName(module, "bias"));
+    if (bias == nullptr && expected == Bias::kRequired) return Missing(GgufName(module, "bias"));
     if (bias == nullptr) return {};
     VENEER_TRY(CheckVector(*bias, shape.out));
     sites_.back().bias = *bias;
@@ -162,6 +175,7 @@ class Builder {
 
   const GgufFile& file_;
   const ModelConfig& config_;
+  const Architecture& architecture_;
   const kernels::Table& table_;
   std::vector<bool> used_;
   std::vector<Site> sites_;
@@ -170,11 +184,12 @@ class Builder {
 
 }  // namespace
 
-Result<std::vector<Site>> BuildLlamaSites(const GgufFile& file, const ModelConfig& config) {
+Result<std::vector<Site>> BuildGgufSites(const GgufFile& file, const ModelConfig& config) {
+  VENEER_ASSIGN(const Architecture* const architecture, FindArchitecture(config.arch));
   const kernels::Table* const table = kernels::Select();
   if (table == nullptr)
     return Fail(Code::RUNTIME_UNSUPPORTED, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it");
-  return Builder(file, config, *table).Run();
+  return Builder(file, config, *architecture, *table).Run();
 }
 
 }  // namespace veneer

@@ -1,4 +1,4 @@
-#include "core/model/llama_sites.h"
+#include "core/model/gguf_sites.h"
 
 #include <string>
 #include <vector>
@@ -74,6 +74,55 @@ TEST_CASE("sites: a bias is part of its module and a vector site of its own") {
   CHECK_FALSE(bias->row_order.is_identity());
   CHECK(base->sites().Find("model.layers.0.self_attn.v_proj.bias")->row_order.is_identity());
   CHECK(base->sites().Find("model.layers.0.self_attn.o_proj.bias") == nullptr);
+}
+
+TEST_CASE("sites: q and k of a Qwen lie as they are, of a Llama interleaved, weight and bias") {
+  for (const char* const arch : {"llama", "qwen2", "qwen3"}) {
+    const auto base = OpenTiny({.arch = arch, .n_layers = 1, .biases = true});
+    for (const char* const name : {"q_proj", "k_proj", "q_proj.bias", "k_proj.bias"}) {
+      const Site* const site = base->sites().Find(std::string("model.layers.0.self_attn.") + name);
+      REQUIRE(site != nullptr);
+      CAPTURE(arch, name);
+      CHECK(site->row_order.is_identity() == (std::string(arch) != "llama"));
+    }
+  }
+}
+
+TEST_CASE("sites: a Qwen3 has norms of one head's size behind o_proj, under both names") {
+  const auto base = OpenTiny({.arch = "qwen3", .n_layers = 1, .n_heads = 8, .n_kv_heads = 2, .head_dim = 24, .matrix_type = VNR_F32});
+  CHECK(base->sites().Find("model.layers.0.self_attn.q_proj")->out == 8 * 24);
+  CHECK(base->sites().Find("model.layers.0.self_attn.o_proj")->in == 8 * 24);
+  const std::uint32_t after = base->sites().Find("model.layers.0.self_attn.o_proj")->index;
+  for (const char which : {'q', 'k'}) {
+    const std::string id = std::string("model.layers.0.self_attn.") + which + "_norm", gguf = std::string("blk.0.attn_") + which + "_norm";
+    const Site* const norm = base->sites().Find(id);
+    REQUIRE(norm != nullptr);
+    CHECK(norm->index == after + (which == 'q' ? 1 : 2));
+    CHECK(norm->shape_class == SiteClass::kVector);
+    CHECK(norm->out == 24);
+    CHECK(norm->weight.name == gguf + ".weight");
+    CHECK(base->sites().Canonical(gguf) == id);
+  }
+  CHECK(OpenTiny({.n_layers = 1})->sites().Find("model.layers.0.self_attn.q_norm") == nullptr);
+}
+
+TEST_CASE("sites: what an architecture always has is named when it is missing") {
+  const auto missing = [](const char* arch, const char* tensor) {
+    GgufWriter writer = TinyLlama({.arch = arch});
+    writer.RemoveTensor(tensor);
+    const Error error = ErrorOf(writer);
+    CHECK(error.code == Code::HEADER_CORRUPT);
+    CHECK(error.at == std::string("tiny.gguf: ") + tensor);
+  };
+  for (const char* const bias : {"blk.0.attn_q.bias", "blk.1.attn_k.bias", "blk.1.attn_v.bias"}) missing("qwen2", bias);
+  for (const char* const norm : {"blk.0.attn_q_norm.weight", "blk.1.attn_k_norm.weight"}) missing("qwen3", norm);
+}
+
+TEST_CASE("sites: a norm over all heads at once in the place of a norm over one is refused with both shapes") {
+  GgufWriter writer = TinyLlama({.arch = "qwen3"});
+  writer.SetTensor("blk.0.attn_q_norm.weight", VNR_F32, {64}, std::string(256, '\0'));
+  CHECK(ErrorOf(writer).code == Code::SHAPE_MISMATCH);
+  CHECK(ErrorOf(writer).detail.find("[16]") != std::string::npos);
 }
 
 TEST_CASE("sites: a missing tensor is refused by name") {
