@@ -37,15 +37,25 @@ Attention::Attention(const ModelConfig& config, std::uint32_t context, std::uint
       n_heads_(config.n_heads),
       n_kv_heads_(config.n_kv_heads),
       context_(context),
+      rms_epsilon_(config.rms_epsilon),
       kernels_(&kernels),
       scores_(Bytes(context, n_workers) / sizeof(float)) {}
 
-void Attention::Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const RopeTable& rope, KvCache& cache) const {
-  const std::uint64_t d = head_dim_, kv_width = cache.kv_width();
-  float* q = batch.q + t * n_heads_ * d;
-  for (std::uint32_t head = 0; head < n_heads_; ++head) kernels_->rope(q + head * d, rope.cos(t), rope.sin(t), d);
+// Norms each head where the architecture does, then turns it to its position. In place: rms_norm sums the squares before it writes, and
+// writes each element from itself alone (attention_test.cc holds every table to it).
+void Attention::Place(float* heads, std::uint32_t n_heads, const float* norm, std::uint32_t t, const RopeTable& rope) const {
+  for (std::uint32_t head = 0; head < n_heads; ++head, heads += head_dim_) {
+    if (norm != nullptr) kernels_->rms_norm(heads, norm, rms_epsilon_, head_dim_, heads);
+    kernels_->rope(heads, rope.cos(t), rope.sin(t), head_dim_);
+  }
+}
+
+void Attention::Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const HeadNorms& norms, const RopeTable& rope,
+                      KvCache& cache) const {
+  const std::uint64_t kv_width = cache.kv_width();
   float* k = batch.k + t * kv_width;
-  for (std::uint32_t head = 0; head < n_kv_heads_; ++head) kernels_->rope(k + head * d, rope.cos(t), rope.sin(t), d);
+  Place(batch.q + t * n_heads_ * head_dim_, n_heads_, norms.q, t, rope);
+  Place(k, n_kv_heads_, norms.k, t, rope);
   std::byte* key = cache.Key(layer, batch.position + t);
   std::byte* value = cache.Value(layer, batch.position + t);
   const float* v = batch.v + t * kv_width;
@@ -102,10 +112,10 @@ void Attention::Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t,
   }
 }
 
-void Attention::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer, const Batch& batch, const RopeTable& rope,
-                    KvCache& cache) {
+void Attention::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer, const Batch& batch, const HeadNorms& norms,
+                    const RopeTable& rope, KvCache& cache) {
   const auto tokens = pool.Share(batch.tokens, worker);
-  for (std::uint64_t t = tokens.begin; t < tokens.end; ++t) Store(batch, layer, static_cast<std::uint32_t>(t), rope, cache);
+  for (std::uint64_t t = tokens.begin; t < tokens.end; ++t) Store(batch, layer, static_cast<std::uint32_t>(t), norms, rope, cache);
   pool.Barrier();
   float* scores = scores_.data() + std::size_t{worker} * kHeadsAtOnce * context_;
   const std::uint32_t group = n_heads_ / n_kv_heads_;  // heads over one K/V head

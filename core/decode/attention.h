@@ -43,14 +43,21 @@ class Attention {
     std::uint32_t tokens;
     std::uint32_t position;  // of the first token
   };
-  // Called by every worker: rotates q and k, stores k and v at their positions, then (after a barrier) attends. An item is one token
-  // and up to kHeadsAtOnce heads that share a K/V head, computed by one worker alone; a head's bits do not depend on its companions.
-  void Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer, const Batch& batch, const RopeTable& rope, KvCache& cache);
+  // Weights [head_dim] of a layer's RMS norms over each head of q and of k; nullptr where the architecture has none.
+  struct HeadNorms {
+    const float *q = nullptr, *k = nullptr;
+  };
+  // Called by every worker: norms each head of q and k, rotates them, stores k and v at their positions, then (after a barrier) attends. An
+  // item is one token and up to kHeadsAtOnce heads that share a K/V head, computed by one worker alone; a head's bits do not depend on its
+  // companions.
+  void Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer, const Batch& batch, const HeadNorms& norms, const RopeTable& rope,
+           KvCache& cache);
 
   [[nodiscard]] std::uint64_t bytes() const { return scores_.size() * sizeof(float); }
 
  private:
-  void Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const RopeTable& rope, KvCache& cache) const;
+  void Place(float* heads, std::uint32_t n_heads, const float* norm, std::uint32_t t, const RopeTable& rope) const;
+  void Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const HeadNorms& norms, const RopeTable& rope, KvCache& cache) const;
   void Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t, std::uint32_t head, std::uint32_t n_heads, KvCache& cache,
               float* scores) const;
   void Score(const std::byte* keys, std::uint64_t step, bool is_f32, const float* q, std::uint32_t n_heads, std::uint32_t visible,
@@ -59,6 +66,7 @@ class Attention {
   static constexpr std::uint32_t kHeadsAtOnce = 4;  // enough to share the reading of K and V, few enough to keep all workers busy
   std::uint64_t head_dim_;
   std::uint32_t n_heads_, n_kv_heads_, context_;
+  float rms_epsilon_;
   const kernels::Table* kernels_;
   std::vector<float> scores_;  // [n_workers, kHeadsAtOnce, context]
 };

@@ -101,12 +101,20 @@ Decoder::Network::Network(const StagedComposition& composition, const kernels::T
     return LinearGroup(composition, sites, kernels);
   };
   const auto norm_at = [&](const std::string& id) { return &composition.at(Must(composition, id)).vector; };
+  const auto head_norm_at = [&](const std::string& id) -> const float* {
+    const Site* site = composition.base().sites().Find(id);  // there exactly where the architecture asks for it
+    return site == nullptr ? nullptr : composition.at(*site).vector.data();
+  };
   norm = norm_at("model.norm");
   for (std::uint32_t l = 0; l < composition.base().config().n_layers; ++l) {
     const std::string layer = fmt::format("model.layers.{}.", l);
-    layers.push_back({norm_at(layer + "input_layernorm"), norm_at(layer + "post_attention_layernorm"),
-                      group(layer + "self_attn.", {"q_proj", "k_proj", "v_proj"}), group(layer + "self_attn.", {"o_proj"}),
-                      group(layer + "mlp.", {"gate_proj", "up_proj"}), group(layer + "mlp.", {"down_proj"})});
+    layers.push_back({norm_at(layer + "input_layernorm"),
+                      norm_at(layer + "post_attention_layernorm"),
+                      {head_norm_at(layer + "self_attn.q_norm"), head_norm_at(layer + "self_attn.k_norm")},
+                      group(layer + "self_attn.", {"q_proj", "k_proj", "v_proj"}),
+                      group(layer + "self_attn.", {"o_proj"}),
+                      group(layer + "mlp.", {"gate_proj", "up_proj"}),
+                      group(layer + "mlp.", {"down_proj"})});
   }
 }
 
@@ -233,7 +241,8 @@ void Decoder::RunLayer(std::uint32_t worker, std::uint32_t index, std::uint32_t 
   const LinearGroup::Output qkv[] = {{q_.data(), q_width, false}, {k_.data(), kv_width, false}, {v_.data(), kv_width, false}};
   layer.qkv.Run(pool_, worker, tokens, normed(*layer.attention_norm), *scratch_, qkv);
   pool_.Barrier();
-  attention_.Run(pool_, worker, index, {q_.data(), k_.data(), v_.data(), attended_.data(), tokens, cache_.position()}, rope_, cache_);
+  attention_.Run(pool_, worker, index, {q_.data(), k_.data(), v_.data(), attended_.data(), tokens, cache_.position()}, layer.head_norms,
+                 rope_, cache_);
   pool_.Barrier();
   const auto attended = [this, q_width](std::uint32_t t, float* row) { std::copy_n(attended_.data() + t * q_width, q_width, row); };
   layer.o.Run(pool_, worker, tokens, attended, *scratch_, residual);

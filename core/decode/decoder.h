@@ -63,6 +63,7 @@ class Decoder {
  private:
   struct Layer {
     const std::vector<float>*attention_norm, *ffn_norm;
+    Attention::HeadNorms head_norms;  // into the composition's vectors
     LinearGroup qkv, o, gate_up, down;
   };
   // Everything between embedding and logits, as plans over the composition's sites.

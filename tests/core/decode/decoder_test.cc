@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "core/base/digest.h"
 #include "tests/core/decode/oracle_check.h"
 #include "tests/core/decode/stack.h"
 #include "tests/support/catch.h"
@@ -42,6 +43,64 @@ TEST_CASE("decoder: exact logits agree with the f64 oracle for every shape of th
   CheckAgainstOracle(Stack(OpenTiny({.n_heads = 4, .n_kv_heads = 4, .matrix_type = VNR_Q4_0})), 8);
   CheckAgainstOracle(Stack(OpenTiny({.hidden = 64, .n_heads = 12, .n_kv_heads = 2, .head_dim = 32, .rope_base = 500000})), 8);
   CheckAgainstOracle(Stack(OpenTiny({.n_heads = 4, .n_kv_heads = 1, .matrix_type = VNR_F16, .embedding_type = VNR_F32})), 8);
+}
+
+TEST_CASE("decoder: exact logits of Qwen2 and Qwen3 agree with the f64 oracle") {
+  CheckAgainstOracle(Stack(OpenTiny({.arch = "qwen2", .rope_base = 1000000})), 12);
+  CheckAgainstOracle(Stack(OpenTiny({.arch = "qwen2", .n_heads = 8, .n_kv_heads = 1, .matrix_type = VNR_Q4_0, .tied = false})), 8);
+  CheckAgainstOracle(Stack(OpenTiny({.arch = "qwen3", .rope_base = 1000000})), 12);
+  // A head that is no multiple of the kernels' lanes, and heads that are wider in all than the model.
+  CheckAgainstOracle(Stack(OpenTiny({.arch = "qwen3", .n_heads = 8, .n_kv_heads = 4, .head_dim = 12, .biases = true})), 8);
+  CheckAgainstOracle(Stack(OpenTiny({.arch = "qwen3", .n_heads = 8, .n_kv_heads = 2, .head_dim = 48, .tied = false})), 40);
+}
+
+// The same weights in Hugging Face order: a file of architecture `llama` holds the rows of q and k interleaved, one of `qwen2` as they are.
+TEST_CASE("decoder: a Llama with biases and a Qwen2 of the same weights give the same bits") {
+  for (const ComputeMode mode : {ComputeMode::kExact, ComputeMode::kFast}) {
+    const Stack llama(OpenTiny({.arch = "llama", .biases = true})), qwen(OpenTiny({.arch = "qwen2"}));
+    REQUIRE(Sha256::Of(llama.base().bytes()) != Sha256::Of(qwen.base().bytes()));
+    const std::vector<TokenId> tokens = SomeTokens(20, llama.base().config().vocab);
+    CHECK(LogitsOf(*MakeDecoder(llama.Stage(mode)), tokens) == LogitsOf(*MakeDecoder(qwen.Stage(mode)), tokens));
+  }
+}
+
+TEST_CASE("decoder: a stack over a Qwen's sites, its biases and the norms of its heads agrees with f64") {
+  const std::string layer = "model.layers.1.self_attn.";
+  Stack biased(OpenTiny({.arch = "qwen2"}));
+  biased.LowRank(layer + "q_proj", 4, 0.5, true).Rescale(layer + "k_proj", Scales::kOutput).Rescale(layer + "v_proj", Scales::kOutput);
+  biased.Replace("model.layers.0.self_attn.k_proj.bias");
+  CheckAgainstOracle(biased, 10);
+  Stack normed(OpenTiny({.arch = "qwen3", .head_dim = 32}));
+  normed.LowRank(layer + "q_proj", 4, 0.5, true).Rescale(layer + "k_proj", Scales::kOutput);
+  normed.Replace(layer + "q_norm").Replace("model.layers.0.self_attn.k_norm");
+  CheckAgainstOracle(normed, 10);
+}
+
+TEST_CASE("decoder: replacing the norm of q's or of k's heads changes every token but the first, and only with the replacement") {
+  const auto base = OpenTiny({.arch = "qwen3"});
+  const std::vector<TokenId> tokens = SomeTokens(3, base->config().vocab);
+  const auto vocab = static_cast<std::ptrdiff_t>(base->config().vocab);
+  const std::vector<float> plain = LogitsOf(*MakeDecoder(Stack(base).Stage(ComputeMode::kExact)), tokens);
+  for (const char* const name : {"model.layers.0.self_attn.q_norm", "model.layers.1.self_attn.k_norm"}) {
+    Stack stack(base);
+    const std::vector<float> replaced = LogitsOf(*MakeDecoder(stack.Replace(name).Stage(ComputeMode::kExact)), tokens);
+    // One position alone gets all the attention, whatever its score.
+    CHECK(std::equal(plain.begin(), plain.begin() + vocab, replaced.begin()));
+    for (std::ptrdiff_t t = 1; t < 3; ++t)
+      CHECK_FALSE(std::equal(plain.begin() + t * vocab, plain.begin() + (t + 1) * vocab, replaced.begin() + t * vocab));
+    CHECK(LogitsOf(*MakeDecoder(Stack(base).Stage(ComputeMode::kExact)), tokens) == plain);
+  }
+}
+
+TEST_CASE("decoder: logits of a Qwen3 are the same bits for any threads in both modes, and for any batch in exact mode") {
+  const Stack stack(OpenTiny({.arch = "qwen3", .n_heads = 8, .n_kv_heads = 2, .head_dim = 24, .matrix_type = VNR_F16}));
+  const std::vector<TokenId> tokens = SomeTokens(40, stack.base().config().vocab);
+  for (const ComputeMode mode : {ComputeMode::kExact, ComputeMode::kFast}) {
+    const auto staged = stack.Stage(mode);
+    const std::vector<float> expected = LogitsOf(*MakeDecoder(staged), tokens);
+    for (const std::uint32_t threads : {2U, 3U, 8U}) CHECK(LogitsOf(*MakeDecoder(staged, {.threads = threads}), tokens) == expected);
+    if (mode == ComputeMode::kExact) CHECK(LogitsOf(*MakeDecoder(staged, {.threads = 2, .max_batch = 3}), tokens, {1, 2, 30}) == expected);
+  }
 }
 
 TEST_CASE("decoder: a stack over every site agrees with weights edited in f64") {
