@@ -1,0 +1,27 @@
+// Golden vectors through the command line, as a user runs them: exactly, and fast against exact.
+#ifndef VENEER_TESTS_E2E_GOLDEN_CHECK_H_
+#define VENEER_TESTS_E2E_GOLDEN_CHECK_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/vectors.h"
+
+struct GoldenSet {
+  std::filesystem::path base, adapters, vectors;
+};
+
+// Logits of `tokens` under the case's adapters, as the program computes them.
+Matrix GoldenLogits(const GoldenSet& set, const VectorCase& one, const std::vector<std::int32_t>& tokens,
+                    const std::vector<std::string>& extra);
+
+// Every case in exact mode: logits within the case's tolerance, greedy tokens equal up to a near tie.
+void CheckExact(const GoldenSet& set);
+
+// Every case in fast mode, teacher-forced over prompt and greedy tokens, against exact on the same tokens: KL below 1e-3, and every clear
+// argmax kept.
+void CheckFast(const GoldenSet& set);
+
+#endif  // VENEER_TESTS_E2E_GOLDEN_CHECK_H_
