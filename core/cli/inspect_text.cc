@@ -234,8 +234,8 @@ std::string DiffText(const OutJson& facts) {
   for (const OutJson& one : adapters.at("added")) rows.push_back({"added", "-", EntryText(one)});
   for (const OutJson& one : adapters.at("changed"))
     for (const auto& [field, both] : one.at("differs").items()) {
-      const auto side = [&field = field](const OutJson& value) {
-        if (field == "targets") return value.empty() ? std::string("-") : TargetsText(value);
+      const auto side = [is_targets = field == "targets"](const OutJson& value) {
+        if (is_targets) return value.empty() ? std::string("-") : TargetsText(value);
         return value.is_object() ? MembersText(value) : CellText(value);
       };
       rows.push_back({fmt::format("{} {}", one.at("name").get<std::string>(), field), side(both.at("a")), side(both.at("b"))});
