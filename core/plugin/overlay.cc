@@ -159,7 +159,7 @@ struct OverlayArtifact::State {
   }
 
   const vnr_kind& kind;
-  const KindDecl& declaration;
+  const KindDecl declaration;  // a copy: a staged composition may outlive the catalogue
   std::string label;
   OverlaySource shared;
   MemoryBudget& budget;

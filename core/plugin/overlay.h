@@ -67,7 +67,7 @@ class RawSource;
 
 class OverlayArtifact {
  public:
-  // `label` ("adapter bard (KIND)") starts every message. `kind` and `declaration` outlive the artifact; `budget` too.
+  // `label` ("adapter bard (KIND)") starts every message. `kind` and `budget` outlive the artifact.
   static Result<std::unique_ptr<OverlayArtifact>> Open(const vnr_kind& kind, const KindDecl& declaration, std::string label,
                                                        const OverlaySource& shared, MemoryBudget& budget, ParallelFor parallel_for);
   ~OverlayArtifact();
