@@ -50,6 +50,11 @@ TableList Runnable() {
   return {found.tables, found.count};
 }
 
+const Table* Permitted(std::uint64_t cpu_features) {
+  const TableList list = Runnable();
+  return list.tables[PermitsAvx2(cpu_features) ? 0 : list.count - 1];
+}
+
 const Table* Select() {
   const TableList list = Runnable();
   const char* forced = std::getenv("VENEER_FORCE_ISA");

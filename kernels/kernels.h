@@ -82,6 +82,12 @@ TableList Runnable();
 // unknown or not runnable here: the caller reports it.
 const Table* Select();
 
+// What the AVX2 tables, and code of plugins that is compiled like them, need of a host's permission (vnr_host.cpu_features).
+inline constexpr std::uint64_t kAvx2Features = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
+inline bool PermitsAvx2(std::uint64_t cpu_features) { return (cpu_features & kAvx2Features) == kAvx2Features; }
+// The best runnable table that such a permission covers.
+const Table* Permitted(std::uint64_t cpu_features);
+
 // Exact IEEE conversions, for code outside hot loops.
 float HalfToFloat(std::uint16_t half);
 std::uint16_t FloatToHalf(float value);

@@ -20,7 +20,7 @@ constexpr std::uint64_t kAlign = 64, kMaxAlign = 4096;
 std::uint64_t PermittedFeatures() {
   const kernels::Table* const table = kernels::Select();
   if (table == nullptr || std::string_view(table->isa) == "scalar") return 0;
-  std::uint64_t features = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;  // the table "avx2" needs all three
+  std::uint64_t features = kernels::kAvx2Features;
 #if defined(__x86_64__)
   // No table of the host needs AVX-512, so it is permitted only where nothing narrower was asked for.
   const char* const forced = std::getenv("VENEER_FORCE_ISA");

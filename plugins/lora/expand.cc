@@ -1,24 +1,15 @@
 // Choice of the kernel, and the scalar reference.
 #include "plugins/lora/expand.h"
 
-#include "kernels/kernels.h"
+#include "kernels/float_words.h"
 
 namespace veneer_lora {
 namespace scalar {
 namespace {
 
-struct F32 {
-  using Word = float;
-  static float Value(Word word) { return word; }
-};
-struct F16 {
-  using Word = std::uint16_t;
-  static float Value(Word word) { return veneer::kernels::HalfToFloat(word); }
-};
-struct BF16 {
-  using Word = std::uint16_t;
-  static float Value(Word word) { return veneer::kernels::Bf16ToFloat(word); }
-};
+using veneer::kernels::words::BF16;
+using veneer::kernels::words::F16;
+using veneer::kernels::words::F32;
 
 template <class Type>
 void ExpandOf(const ExpandCall& call) {
@@ -45,8 +36,7 @@ void ExpandBF16(const ExpandCall& call) { ExpandOf<BF16>(call); }
 
 Expand SelectExpand(std::uint32_t dtype, [[maybe_unused]] std::uint64_t cpu_features) {
 #if defined(VENEER_LORA_AVX2)
-  constexpr std::uint64_t kNeeded = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
-  if ((cpu_features & kNeeded) == kNeeded)
+  if (veneer::kernels::PermitsAvx2(cpu_features))
     return dtype == VNR_F16 ? avx2::ExpandF16 : dtype == VNR_BF16 ? avx2::ExpandBF16 : avx2::ExpandF32;
 #endif
   return dtype == VNR_F16 ? scalar::ExpandF16 : dtype == VNR_BF16 ? scalar::ExpandBF16 : scalar::ExpandF32;

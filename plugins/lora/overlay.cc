@@ -11,21 +11,6 @@ namespace {
 constexpr uint32_t kRowsAtOnce = 64;  // row pointers on the stack
 constexpr uint64_t kChunk = 256;      // columns of one weight row at once
 
-// The best table that the host permits; the last one is scalar.
-const veneer::kernels::Table* TableFor(uint64_t cpu_features) {
-  constexpr uint64_t kAvx2 = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
-  const veneer::kernels::TableList list = veneer::kernels::Runnable();
-  return list.tables[(cpu_features & kAvx2) == kAvx2 ? 0 : list.count - 1];
-}
-
-// +0 and -0 only.
-bool IsZero(const vnr_tensor& tensor) {
-  const uint64_t n = veneer::element_count(tensor);
-  for (uint64_t i = 0; i < n; i++)
-    if (veneer::element(tensor, i) != 0) return false;
-  return true;
-}
-
 }  // namespace
 
 double LoraOverlay::Factor::at(uint64_t index) const {
@@ -47,7 +32,7 @@ void LoraOverlay::bind(const vnr_site& site, const veneer::source& source) {
   const double scale = source.strength() * source.number("/scale", 1.0);
   scale_ = static_cast<float>(scale);
   if (!std::isfinite(scale_)) throw veneer::error{VNR_E_NUMERIC, "strength times scale is not finite in f32"};
-  edits_weight_ = scale_ != 0 && !IsZero(a) && !IsZero(b);
+  edits_weight_ = scale_ != 0 && !veneer::is_zero(a) && !veneer::is_zero(b);
   const vnr_tensor* bias = source.find("bias");
   edits_bias_ = scale_ != 0 && bias != nullptr;
 }
@@ -97,7 +82,7 @@ veneer::program LoraOverlay::stage(const veneer::stager& stager) {
   program.flags = (edits_weight_ ? uint32_t{VNR_ADDS_Y} : 0U) | (edits_bias_ ? uint32_t{VNR_EDITS_BIAS} : 0U);
   if (edits_bias_) bias_ = stager.load("bias");
   if (!edits_weight_) return program;
-  kernels_ = TableFor(stager.host->cpu_features);
+  kernels_ = veneer::kernels::Permitted(stager.host->cpu_features);
   expand_ = SelectExpand(b_.dtype, stager.host->cpu_features);
   StageA(stager);
   StageB(stager);

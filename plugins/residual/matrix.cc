@@ -14,14 +14,6 @@ static_assert(sizeof(Block::qs) == Matrix::kBlock);
 
 constexpr std::uint64_t kPollRows = 256;
 
-// +0 and -0 only. The scan ends at the first other element.
-bool IsZero(const vnr_tensor& tensor) {
-  const std::uint64_t n = veneer::element_count(tensor);
-  for (std::uint64_t i = 0; i < n; i++)
-    if (veneer::element(tensor, i) != 0) return false;
-  return true;
-}
-
 bool IsZero(const vnr_tensor& q8, const vnr_tensor& scale) {
   const auto* q = static_cast<const unsigned char*>(q8.data);
   const std::uint64_t n = veneer::element_count(scale);
@@ -46,7 +38,7 @@ bool Matrix::Bind(const vnr_site& site, const veneer::source& source) {
   if (weight != nullptr && (q8 != nullptr || scale != nullptr)) Refuse(std::string("has weight and ") + (q8 != nullptr ? "q8" : "scale"));
   if (weight != nullptr) {
     type_ = weight->dtype;
-    return !IsZero(*weight);
+    return !veneer::is_zero(*weight);
   }
   if (q8 == nullptr && scale == nullptr) Refuse("has neither weight nor q8");
   if (q8 == nullptr) Refuse("has scale without q8");

@@ -9,13 +9,6 @@ namespace {
 constexpr uint64_t kRowsAtOnce = Product::kRows;  // row pointers on the stack; a tile of the host is one call
 constexpr uint64_t kChunk = 256;                  // columns of an embedding row at once, a multiple of Matrix::kBlock
 
-// The best table that the host permits; the last one is scalar.
-const veneer::kernels::Table* TableFor(uint64_t cpu_features) {
-  constexpr uint64_t kAvx2 = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
-  const veneer::kernels::TableList list = veneer::kernels::Runnable();
-  return list.tables[(cpu_features & kAvx2) == kAvx2 ? 0 : list.count - 1];
-}
-
 constexpr uint64_t SumsBytes(uint32_t tokens) { return (kRowsAtOnce * tokens * sizeof(float) + 63) / 64 * 64; }
 
 const char* NameOf(uint32_t type) { return type == VNR_F32 ? "f32" : type == VNR_F16 ? "f16" : type == VNR_BF16 ? "bf16" : "i8"; }
@@ -46,7 +39,7 @@ veneer::program ResidualOverlay::stage(const veneer::stager& stager) {
   veneer::program program;
   program.flags = edits_ ? uint32_t{VNR_ADDS_Y} : 0U;
   if (!edits_) return program;
-  kernels_ = TableFor(stager.host->cpu_features);
+  kernels_ = veneer::kernels::Permitted(stager.host->cpu_features);
   matrix_.Stage(stager);
   if (is_embedding_) {
     program.lane_quantum = Matrix::kBlock;

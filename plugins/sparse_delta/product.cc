@@ -1,24 +1,15 @@
 // Choice of the kernels, and the scalar reference.
 #include "plugins/sparse_delta/product.h"
 
-#include "kernels/kernels.h"
+#include "kernels/float_words.h"
 
 namespace veneer_sparse_delta {
 namespace scalar {
 namespace {
 
-struct F32 {
-  using Word = float;
-  static float Value(Word word) { return word; }
-};
-struct F16 {
-  using Word = std::uint16_t;
-  static float Value(Word word) { return veneer::kernels::HalfToFloat(word); }
-};
-struct BF16 {
-  using Word = std::uint16_t;
-  static float Value(Word word) { return veneer::kernels::Bf16ToFloat(word); }
-};
+using veneer::kernels::words::BF16;
+using veneer::kernels::words::F16;
+using veneer::kernels::words::F32;
 
 template <class Type, class Column>
 void ProductIn(const ProductCall& call) {
@@ -52,8 +43,7 @@ Product ProductOf(std::uint32_t dtype, bool has_wide_columns) {
 
 Kernels SelectKernels(std::uint32_t dtype, bool has_wide_columns, [[maybe_unused]] std::uint64_t cpu_features) {
 #if defined(VENEER_SPARSE_DELTA_AVX2)
-  constexpr std::uint64_t kNeeded = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
-  if ((cpu_features & kNeeded) == kNeeded) return {avx2::ProductOf(dtype, has_wide_columns), avx2::TransposeX};
+  if (veneer::kernels::PermitsAvx2(cpu_features)) return {avx2::ProductOf(dtype, has_wide_columns), avx2::TransposeX};
 #endif
   return {scalar::ProductOf(dtype, has_wide_columns), nullptr};
 }

@@ -163,6 +163,13 @@ inline uint64_t element_count(const vnr_tensor& tensor) {
   for (uint32_t i = 0; i < tensor.rank; i++) count *= tensor.dims[i];  // the host has checked the product against nbytes
   return count;
 }
+// Whether all elements are +0 or -0. Ends at the first other one.
+inline bool is_zero(const vnr_tensor& tensor) {
+  const uint64_t n = element_count(tensor);
+  for (uint64_t i = 0; i < n; i++)
+    if (element(tensor, i) != 0) return false;
+  return true;
+}
 
 // ---- fixed-order arithmetic: element i goes to lane i mod 8, then a fixed tree. Same bits for any tile, batch or alignment. ----
 
