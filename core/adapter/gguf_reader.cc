@@ -11,6 +11,7 @@
 
 #include "core/adapter/names.h"
 #include "core/adapter/role_tensor.h"
+#include "core/adapter/site_checks.h"
 #include "core/adapter/site_facts.h"
 
 namespace veneer {
@@ -163,22 +164,16 @@ class SiteReader {
     if (!import.rank_symbol.empty()) read.rank = SymbolValue(kind, read.source, import.rank_symbol.front());
     if (!import.scale_param.empty()) {
       read.scale = header_.numerator == 0 || read.rank == 0 ? 1 : header_.numerator / static_cast<double>(read.rank);
-      ParamValue scale;
-      scale.path = import.scale_param;
-      scale.d = *read.scale;
-      read.source.params.push_back(std::move(scale));
+      read.source.params.push_back(NumberParam(import.scale_param, *read.scale));
     }
     auto status = CheckSource(kind, FactsOf(site), read.source, {}, id);
     if (!status) {
       if (status.error().code == Code::SHAPE_MISMATCH) status.error().detail += ExchangeHint(kind, FactsOf(site), read.source);
       return status;
     }
-    if (read.rank > std::min(site.in, site.out))
-      return Fail(Code::RANK_MISMATCH, id,
-                  fmt::format("rank {} is above the smaller dimension {} of the site; the adapter was made for another base", read.rank,
-                              std::min(site.in, site.out)));
+    VENEER_TRY(CheckRank(site, read.rank));
     adapter_.rank = std::max(adapter_.rank, read.rank);
-    has_effect_ = has_effect_ || std::ranges::none_of(read.source.tensors, [](const RoleTensor& t) { return IsAllZero(t.tensor); });
+    has_effect_ = has_effect_ || HasEffect(read.source);
     if (site.is_tied && site.shape_class == SiteClass::kEmbedding)
       adapter_.notes.push_back(
           fmt::format("{}: edits the embedding only; llama.cpp would also apply it to the head, which shares its tensor in this base", id));
@@ -187,10 +182,6 @@ class SiteReader {
   [[nodiscard]] bool has_effect() const { return has_effect_; }
 
  private:
-  static bool IsAllZero(const TensorView& tensor) {
-    return std::ranges::all_of(tensor.bytes, [](std::byte byte) { return byte == std::byte{0}; });
-  }
-
   const Header& header_;
   const Base& base_;
   Adapter& adapter_;
@@ -211,8 +202,7 @@ Status ReadInto(const GgufFile& file, const Header& header, const Base& base, co
   if (!kind.import_gguf->scale_param.empty() && header.numerator == 0)
     adapter.notes.push_back(fmt::format("{} is {}, so the scale is 1 whatever the rank", kind.import_gguf->numerator_key,
                                         file.Find(kind.import_gguf->numerator_key) == nullptr ? "missing" : "0"));
-  if (!reader.has_effect() && (kind.flags & VNR_KIND_ADDITIVE) != 0)
-    adapter.notes.emplace_back("all its edits are zero: it was saved before any training");
+  if (!reader.has_effect() && (kind.flags & VNR_KIND_ADDITIVE) != 0) adapter.notes.emplace_back(kNoEffect);
   return {};
 }
 

@@ -8,7 +8,6 @@
 namespace veneer {
 namespace {
 
-constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::size_t kMaxListed = 10;
 
 std::string FirstOf(const std::vector<std::string>& names) {
@@ -19,8 +18,8 @@ std::string FirstOf(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string_view PrefixOf(const SafetensorsFile& file) {
-  const bool is_prefixed = std::ranges::all_of(file.tensors, [](const TensorView& tensor) { return tensor.name.starts_with(kPrefix); });
-  return is_prefixed ? kPrefix : std::string_view();
+  const bool is_prefixed = std::ranges::all_of(file.tensors, [](const TensorView& tensor) { return tensor.name.starts_with(kPeftPrefix); });
+  return is_prefixed ? kPeftPrefix : std::string_view();
 }
 
 std::string PlainName(std::string_view name, std::string_view prefix) {

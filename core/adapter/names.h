@@ -13,6 +13,8 @@
 
 namespace veneer {
 
+inline constexpr std::string_view kPeftPrefix = "base_model.model.";
+
 // PEFT's prefix, when every tensor of the file has it; else nothing.
 std::string_view PrefixOf(const SafetensorsFile& file);
 

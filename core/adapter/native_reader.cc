@@ -16,8 +16,6 @@ namespace {
 constexpr std::string_view kFormatPrefix = "veneer.";
 constexpr std::array<std::string_view, 7> kReserved{"format",           "format_version", "weight_layout", "arch",
                                                     "base_fingerprint", "modules",        "producer"};
-// nnz counts the stored values of a sparse kind: its symbolic dimension of this name.
-constexpr char kStoredValues = 'n';
 // What a replacement file's names end with; a bias is `<module>.bias.weight`, like every other vector.
 constexpr std::string_view kReplaceSuffix = ".weight";
 
@@ -57,8 +55,9 @@ class ModuleTable {
     const Json* sizes = json_.Find(site.id);
     if (sizes == nullptr)
       return Fail(Code::TENSOR_UNMATCHED, site.id, "the file has tensors for this module, but its table of modules does not list it");
+    const std::optional<char> entries = kind.EntrySymbol();
     const std::pair<std::string_view, std::uint64_t> facts[] = {
-        {"rows", site.out}, {"cols", site.in}, {"nnz", SymbolValue(kind, source, kStoredValues)}};
+        {"rows", site.out}, {"cols", site.in}, {"nnz", entries ? SymbolValue(kind, source, *entries) : 0}};
     for (const auto& [key, value] : facts) {
       const Json* claimed = sizes->Find(key);
       if (claimed == nullptr) continue;
@@ -127,12 +126,7 @@ Status ReadReplace(const SafetensorsFile& file, std::string_view name_of_file, c
   }
   VENEER_TRY(unplaced.Check(name_of_file, file.tensors.size(), kReplaceKind, base, "a site of the base, then '.weight'"));
   if (file.tensors.empty()) return Fail(Code::NOTHING_MATCHED, std::string(name_of_file), "the file holds no tensor; it is incomplete");
-  std::ranges::sort(adapter.replacements, {}, &Replacement::site);
-  const auto twice = std::ranges::adjacent_find(adapter.replacements, {}, &Replacement::site);
-  if (twice != adapter.replacements.end())
-    return Fail(Code::REPLACE_CONFLICT, twice->tensor.name,
-                fmt::format("{} is replaced twice by one file; keep one of the two", twice->site));
-  return {};
+  return SortReplacements(adapter.replacements);
 }
 
 }  // namespace

@@ -7,14 +7,11 @@
 
 #include "core/adapter/names.h"
 #include "core/adapter/peft_replacements.h"
+#include "core/adapter/site_checks.h"
 #include "core/adapter/site_facts.h"
 
 namespace veneer {
 namespace {
-
-bool IsAllZero(const TensorView& tensor) {
-  return std::ranges::all_of(tensor.bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
 
 class Mapper {
  public:
@@ -90,11 +87,7 @@ Result<AdapterSite> FinishSite(const PeftConfig& config, const Site& site, Overl
   VENEER_ASSIGN(part.source.params, config.Params());
   VENEER_ASSIGN(part.scale, config.ScaleOf(site.id));
   if (part.scale) {
-    ParamValue scale;
-    scale.path = config.import().scale->param;
-    scale.type = VNR_PARAM_NUMBER;
-    scale.d = *part.scale;
-    part.source.params.push_back(std::move(scale));
+    part.source.params.push_back(NumberParam(config.import().scale->param, *part.scale));
   }
   VENEER_TRY(CheckSource(config.kind(), FactsOf(site), part.source, shared, site.id));
   if (!config.import().rank_symbol.empty()) part.rank = SymbolValue(config.kind(), part.source, config.import().rank_symbol.front());
@@ -102,10 +95,7 @@ Result<AdapterSite> FinishSite(const PeftConfig& config, const Site& site, Overl
     return Fail(Code::RANK_MISMATCH, site.id,
                 fmt::format("the configuration says rank {}, the tensors have {}; file and configuration belong to different adapters",
                             *rank, part.rank));
-  if (part.rank > std::min(site.in, site.out))
-    return Fail(Code::RANK_MISMATCH, site.id,
-                fmt::format("rank {} is above the smaller dimension {} of the site; the adapter was made for another base", part.rank,
-                            std::min(site.in, site.out)));
+  VENEER_TRY(CheckRank(site, part.rank));
   return part;
 }
 
@@ -125,7 +115,7 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
   bool has_effect = (config.kind().flags & VNR_KIND_ADDITIVE) == 0;
   // Shapes first: for an adapter of another base they say more than a missing layer does.
   for (auto& [id, source] : mapper.sites) {
-    has_effect = has_effect || std::ranges::none_of(source.tensors, [](const RoleTensor& t) { return IsAllZero(t.tensor); });
+    has_effect = has_effect || HasEffect(source);
     VENEER_ASSIGN(AdapterSite part, FinishSite(config, *base.sites().Find(id), source, adapter.shared));
     adapter.rank = std::max(adapter.rank, part.rank);
     adapter.sites.push_back(std::move(part));
@@ -134,7 +124,7 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
   VENEER_ASSIGN(const std::vector<std::string> unmatched, config.UnmatchedPatterns(targets));
   adapter.notes.insert(adapter.notes.end(), unmatched.begin(), unmatched.end());
   VENEER_ASSIGN(adapter.replacements, std::move(replacements).Finish(adapter.notes));
-  if (!has_effect && adapter.replacements.empty()) adapter.notes.emplace_back("all its edits are zero: it was saved before any training");
+  if (!has_effect && adapter.replacements.empty()) adapter.notes.emplace_back(kNoEffect);
   return {};
 }
 

@@ -166,11 +166,7 @@ Result<std::vector<Replacement>> PeftReplacements::Finish(std::vector<std::strin
                                      : fmt::format("{} replaces {} rows of {}", one.tensor.name, one.rows.size(), one.site));
     kept.push_back(std::move(one));
   }
-  std::ranges::sort(kept, {}, &Replacement::site);
-  const auto twice = std::ranges::adjacent_find(kept, {}, &Replacement::site);
-  if (twice != kept.end())
-    return Fail(Code::REPLACE_CONFLICT, twice->tensor.name,
-                fmt::format("{} is replaced twice by one file; keep one of the two", twice->site));
+  VENEER_TRY(SortReplacements(kept));
   return kept;
 }
 

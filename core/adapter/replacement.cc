@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -36,6 +37,14 @@ Status CheckReplacement(const Site& site, const Replacement& replacement) {
         return Fail(Code::NOT_FINITE, tensor.name, fmt::format("element {} is {}; the adapter is damaged", r * width + i, row[i]));
   }
   return {};
+}
+
+Status SortReplacements(std::vector<Replacement>& replacements) {
+  std::ranges::sort(replacements, {}, &Replacement::site);
+  const auto twice = std::ranges::adjacent_find(replacements, {}, &Replacement::site);
+  if (twice == replacements.end()) return {};
+  return Fail(Code::REPLACE_CONFLICT, twice->tensor.name,
+              fmt::format("{} is replaced twice by one file; keep one of the two", twice->site));
 }
 
 bool EqualsBase(const Site& site, const TensorView& tensor) {

@@ -28,6 +28,9 @@ struct Replacement {
 // Whether a whole tensor can stand in for the site's: type E401, shape E404 with both shapes, finite values E411.
 Status CheckReplacement(const Site& site, const Replacement& replacement);
 
+// Sorts by site; E216 when one file replaces a site twice.
+Status SortReplacements(std::vector<Replacement>& replacements);
+
 // Whether a whole replacement holds what the base holds, bit for bit once both are f32: then it replaces nothing.
 bool EqualsBase(const Site& site, const TensorView& tensor);
 

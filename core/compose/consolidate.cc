@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/adapter/names.h"
 #include "core/compose/replace_conflicts.h"
 #include "core/format/safetensors_writer.h"
 
@@ -18,7 +19,6 @@ namespace veneer {
 namespace {
 
 constexpr std::string_view kDenseRole = "weight";
-constexpr std::string_view kPrefix = "base_model.model.";  // what a trainer's own files have before a module
 constexpr std::uint64_t kRowsAtOnce = 64;
 
 bool IsAdditive(const Catalog& catalog, std::string_view kind) {
@@ -96,7 +96,7 @@ Status Consolidator::Select(const std::vector<std::string>& names) {
 
 Status Consolidator::FindResidual() {
   dense_ = DenseKind(catalog_);
-  if (dense_ == nullptr) return Fail(Code::KIND_UNKNOWN, "residual", "no installed kind adds a dense matrix; install one");
+  if (dense_ == nullptr) return Fail(Code::KIND_UNKNOWN, "consolidate", "no installed kind adds a dense matrix; install one");
   for (std::size_t i = 0; i < stack_.size(); ++i) {
     if (stack_[i].adapter->kind != dense_->id) continue;
     if (residual_) return Refuse(stack_[i].name, fmt::format("{} is a residual too; deactivate one of them", stack_[*residual_].name));
@@ -171,8 +171,8 @@ std::string Consolidator::NameOf(const Site& site) const {
   bool is_prefixed = true;
   if (residual_)
     for (const AdapterSite& part : stack_[*residual_].adapter->sites)
-      for (const RoleTensor& one : part.source.tensors) is_prefixed = is_prefixed && one.tensor.name.starts_with(kPrefix);
-  return fmt::format("{}{}.{}", is_prefixed ? kPrefix : "", site.id, kDenseRole);
+      for (const RoleTensor& one : part.source.tensors) is_prefixed = is_prefixed && one.tensor.name.starts_with(kPeftPrefix);
+  return fmt::format("{}{}.{}", is_prefixed ? kPeftPrefix : "", site.id, kDenseRole);
 }
 
 Status AddEdits(const StagedComposition& staged, const Site& site, std::uint64_t row, std::uint64_t n, std::vector<float>& rows) {

@@ -12,11 +12,7 @@ namespace {
 
 OverlaySource WithStrength(const OverlaySource& source, double strength) {
   OverlaySource with = source;
-  ParamValue param;
-  param.path = VNR_PARAM_STRENGTH;
-  param.type = VNR_PARAM_NUMBER;
-  param.d = strength;
-  with.params.push_back(std::move(param));
+  with.params.push_back(NumberParam(VNR_PARAM_STRENGTH, strength));
   return with;
 }
 

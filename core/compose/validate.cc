@@ -14,15 +14,13 @@ namespace {
 // The fraction of the edited elements that a sparse kind leaves alone: one that declares a symbol that counts stored entries.
 Decimal SparsityOf(const Adapter& adapter, const KindDecl* kind, const SiteTable& sites) {
   if (kind == nullptr) return {};
-  const auto role = std::ranges::find_if(kind->roles, [](const RoleDecl& one) { return (one.flags & VNR_ROLE_ENTRIES) != 0; });
-  if (role == kind->roles.end()) return {};
-  const auto dim = std::ranges::find_if(role->dims, [](std::uint32_t one) { return one >= VNR_DIM_SYMBOL && one < VNR_DIM_IN; });
-  if (dim == role->dims.end()) return {};
+  const std::optional<char> symbol = kind->EntrySymbol();
+  if (!symbol) return {};
   std::uint64_t entries = 0, elements = 0;  // both below the sum of the base's elements
   for (const AdapterSite& part : adapter.sites) {
     const Site* site = sites.Find(part.site);
     if (site != nullptr) elements += site->out * site->in;
-    entries += SymbolValue(*kind, part.source, static_cast<char>(*dim & 0xFF));
+    entries += SymbolValue(*kind, part.source, *symbol);
   }
   return elements == 0 ? Decimal() : Decimal::FromFraction(elements - entries, elements);
 }

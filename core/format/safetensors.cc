@@ -169,4 +169,9 @@ Result<SafetensorsFile> SafetensorsFile::Parse(std::span<const std::byte> bytes)
   return file;
 }
 
+std::string_view SafetensorsName(DType dtype) {
+  const auto found = std::ranges::find(kTypes, dtype, &NamedType::dtype);
+  return found == kTypes.end() ? std::string_view() : found->name;
+}
+
 }  // namespace veneer

@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,12 +15,15 @@
 namespace veneer {
 
 struct SafetensorsFile {
-  std::vector<TensorView> tensors;                              // sorted by name
-  std::vector<std::pair<std::string, std::string>> metadata;    // __metadata__
+  std::vector<TensorView> tensors;                            // sorted by name
+  std::vector<std::pair<std::string, std::string>> metadata;  // __metadata__
 
   // E401 for a pickle, zip or unknown dtype (named), E402 header, E403 offsets, E105 duplicate key.
   static Result<SafetensorsFile> Parse(std::span<const std::byte> bytes);
 };
+
+// "BF16": how the format spells an element type; empty for one that it does not have.
+std::string_view SafetensorsName(DType dtype);
 
 }  // namespace veneer
 

@@ -50,6 +50,13 @@ Status CheckRole(const RoleDecl& role, const std::string& at) {
 
 }  // namespace
 
+std::optional<char> KindDecl::EntrySymbol() const {
+  for (const RoleDecl& role : roles)
+    for (const std::uint32_t dim : role.dims)
+      if ((role.flags & VNR_ROLE_ENTRIES) != 0 && dim >= VNR_DIM_SYMBOL && dim < VNR_DIM_IN) return static_cast<char>(dim & 0xFF);
+  return std::nullopt;
+}
+
 const RoleDecl* KindDecl::FindRole(std::string_view name) const {
   const auto found = std::ranges::find(roles, name, &RoleDecl::name);
   return found == roles.end() ? nullptr : &*found;

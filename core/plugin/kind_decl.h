@@ -34,6 +34,8 @@ struct KindDecl {
   bool operator==(const KindDecl&) const = default;
 
   [[nodiscard]] const RoleDecl* FindRole(std::string_view name) const;
+  // The symbol that counts stored entries (VNR_ROLE_ENTRIES); nothing for a kind that is not sparse.
+  [[nodiscard]] std::optional<char> EntrySymbol() const;
 };
 
 // Every rule the ABI has for a declaration: identifiers, role shapes, masks, schema, import sections. E417.

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -26,6 +27,13 @@ struct ParamValue {  // typed by VNR_PARAM_*
   double d = 0;
   std::string s;
 };
+
+inline ParamValue NumberParam(std::string path, double value) {
+  ParamValue param;
+  param.path = std::move(path);
+  param.d = value;
+  return param;
+}
 
 struct ParamRule {
   std::string path;  // JSON pointer
