@@ -2,6 +2,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/e2e/program_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
 #include "tests/support/gguf_adapter.h"
@@ -37,36 +38,18 @@ std::string Converted(const TempDir& dir, const fs::path& peft, std::uint32_t he
 }
 
 // A store with the stories base, ready for adapters.
-class Shop {
+class Shop : public ProgramStore {
  public:
-  Shop() {
-    Must({"init"});
-    Must({"import", "base", kBase.string(), "--name", "stories"});
-  }
-  std::string Must(const std::vector<std::string>& arguments) {
-    const ProcessResult result = Run(arguments);
-    CAPTURE(arguments, result.err);
-    REQUIRE(result.status == 0);
-    return result.out;
-  }
-  ProcessResult Run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--store", Path("store")});
-    return Veneer(arguments);
-  }
+  Shop() { Must({"import", "base", kBase.string(), "--name", "stories"}); }
   // Imports, composes, seals and activates; the logits of what is active then. The authored manifest is at Path("m.toml").
   Matrix Activated(const std::string& adapter, const std::vector<std::string>& options) {
     std::vector<std::string> import{"import", "adapter", adapter, "--name", "one"};
     import.insert(import.end(), options.begin(), options.end());
     Must(import);
-    Must({"compose", "--base", "stories", "--adapter", "one", "-o", Path("m.toml")});
-    Must({"activate", nlohmann::json::parse(Must({"seal", Path("m.toml"), "--json"})).at("composition")});
+    Must({"activate", MustJson({"seal", Compose("m", "stories", {"one"})}).at("composition")});
     Must({"logits", "--tokens", kTokens, "--out", Path("logits.npy"), "--compute", "exact"});
     return ReadNpy(Path("logits.npy"));
   }
-  [[nodiscard]] std::string Path(const std::string& name) const { return (dir_.path() / name).string(); }
-
- private:
-  TempDir dir_;
 };
 
 nlohmann::json Json(const std::vector<std::string>& arguments) {

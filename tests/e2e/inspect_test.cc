@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/e2e/program_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
 #include "tests/support/files.h"
@@ -122,39 +123,14 @@ bool IsLora(const fs::path& adapter) {
 }
 
 // A store with the fable base and its three adapters; `tuned` names the composition lexicon=0.5, bard=0.7.
-class Shop {
+class Shop : public ProgramStore {
  public:
   Shop() {
-    Must({"init"});
     Must({"import", "base", kFable, "--name", "fable"});
     for (const char* adapter : {"bard", "hacker", "lexicon"})
       Must({"import", "adapter", (DemoData() / "adapters" / adapter).string(), "--name", adapter});
-    Compose("tuned", {"lexicon=0.5", "bard=0.7"});
-    Must({"seal", Path("tuned.toml"), "--name", "tuned"});
+    Must({"seal", Compose("tuned", "fable", {"lexicon=0.5", "bard=0.7"}), "--name", "tuned"});
   }
-  ProcessResult Run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--store", Path("store")});
-    return Veneer(arguments);
-  }
-  std::string Must(const std::vector<std::string>& arguments) {
-    const ProcessResult result = Run(arguments);
-    CAPTURE(arguments, result.err);
-    REQUIRE(result.status == 0);
-    return result.out;
-  }
-  json MustJson(std::vector<std::string> arguments) {
-    arguments.emplace_back("--json");
-    return json::parse(Must(arguments));
-  }
-  void Compose(const std::string& name, const std::vector<std::string>& adapters) {
-    std::vector<std::string> arguments{"compose", "--base", "fable", "-o", Path(name + ".toml")};
-    for (const std::string& adapter : adapters) arguments.insert(arguments.end(), {"--adapter", adapter});
-    Must(arguments);
-  }
-  [[nodiscard]] std::string Path(const std::string& name) const { return (dir_.path() / name).string(); }
-
- private:
-  TempDir dir_;
 };
 
 // lora-qv-r8 with more in its configuration and its file, as a directory of its own.
@@ -463,9 +439,9 @@ TEST_CASE("inspect: --base and --adapter show the stack that they would run") {
 
 TEST_CASE("inspect: --diff tells strength, order, added and removed; a manifest equals the composition it seals to") {
   Shop shop;
-  shop.Compose("weaker", {"lexicon=0.5", "bard=0.25"});
-  shop.Compose("turned", {"bard=0.7", "lexicon=0.5"});
-  shop.Compose("other", {"bard=0.7", "hacker"});
+  shop.Compose("weaker", "fable", {"lexicon=0.5", "bard=0.25"});
+  shop.Compose("turned", "fable", {"bard=0.7", "lexicon=0.5"});
+  shop.Compose("other", "fable", {"bard=0.7", "hacker"});
   const auto diff = [&shop](const std::string& a, const std::string& b) { return shop.MustJson({"inspect", "--diff", a, b}); };
   const json equal = diff(shop.Path("tuned.toml"), "tuned");
   CHECK(equal.at("equal") == true);

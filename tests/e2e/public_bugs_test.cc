@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/program_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
 #include "tests/support/files.h"
@@ -20,35 +21,19 @@ namespace {
 namespace fs = std::filesystem;
 
 // A store, and copies of the stories base and some of its adapters that nobody else touches.
-class Shop {
+class Shop : public ProgramStore {
  public:
   Shop() {
-    fs::create_directories(dir_.path() / "files");
+    fs::create_directories(Path("files"));
     fs::copy_file(kData / "stories260k-q8_0.gguf", Base());
     for (const char* adapter : {"lora-qv-r8", "lora-all-r4", "ia3-default"})
       fs::copy(kData / "adapters" / adapter, Adapter(adapter), fs::copy_options::recursive);
-    Must({"init"});
     Must({"import", "base", Base(), "--name", "stories"});
   }
-  ProcessResult Run(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.end(), {"--store", Path("store")});
-    return Veneer(arguments);
-  }
-  std::string Must(const std::vector<std::string>& arguments) const {
-    const ProcessResult result = Run(arguments);
-    CAPTURE(arguments, result.err);
-    REQUIRE(result.status == 0);
-    return result.out;
-  }
   nlohmann::json Import(const std::string& adapter, const std::string& name) const {
-    return nlohmann::json::parse(Must({"import", "adapter", Adapter(adapter), "--name", name, "--json"}));
+    return MustJson({"import", "adapter", Adapter(adapter), "--name", name});
   }
-  void Activate(const std::vector<std::string>& adapters) const {
-    std::vector<std::string> arguments{"compose", "--base", "stories", "-o", Path("m.toml")};
-    for (const std::string& adapter : adapters) arguments.insert(arguments.end(), {"--adapter", adapter});
-    Must(arguments);
-    Must({"activate", Path("m.toml")});
-  }
+  void Activate(const std::vector<std::string>& adapters) const { Must({"activate", Compose("m", "stories", adapters)}); }
   // Of what is active, or with `source` of a base and adapters beside the store.
   std::vector<float> Logits(const std::vector<std::string>& source = {}) const {
     std::vector<std::string> arguments{"logits", "--tokens", "1,20,300,41,500", "--out", Path("logits.npy"), "--compute", "exact"};
@@ -69,11 +54,9 @@ class Shop {
   }
   std::string Base() const { return Path("files/base.gguf"); }
   std::string Adapter(const std::string& name) const { return Path("files/" + name); }
-  std::string Path(const std::string& name) const { return (dir_.path() / name).string(); }
 
  private:
   const fs::path kData = RepoData() / "stories260k";
-  TempDir dir_;
 };
 
 using Names = std::vector<std::string>;

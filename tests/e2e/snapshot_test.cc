@@ -1,6 +1,7 @@
 // A trainer's snapshot through the command line: import, golden vectors, consolidation into the residual, rollback.
 #include <nlohmann/json.hpp>
 
+#include "tests/e2e/program_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
 #include "tests/support/files.h"
@@ -10,46 +11,24 @@
 
 namespace {
 
-class SnapshotStore {
+class SnapshotStore : public ProgramStore {
  public:
   explicit SnapshotStore(const std::filesystem::path& data) : data_(data / "stories260k/residual-sparse") {
-    Must({"init"});
     Must({"import", "base", (RepoData() / "stories260k/stories260k-q8_0.gguf").string(), "--name", "tiny"});
-  }
-  [[nodiscard]] ProcessResult Run(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.end(), {"--store", (dir_.path() / "store").string()});
-    return Veneer(arguments);
-  }
-  ProcessResult Must(const std::vector<std::string>& arguments) const {
-    ProcessResult result = Run(arguments);
-    CAPTURE(arguments[0], result.err);
-    REQUIRE(result.status == 0);
-    return result;
-  }
-  [[nodiscard]] nlohmann::json Json(std::vector<std::string> arguments) const {
-    arguments.emplace_back("--json");
-    return nlohmann::json::parse(Must(arguments).out);
   }
   // Composes, and activates what was composed. `adapters` as for --adapter.
   void Activate(const std::vector<std::string>& adapters) const {
-    const std::string manifest = (dir_.path() / "manifest.toml").string();
-    std::vector<std::string> arguments{"compose", "--base", "tiny", "-o", manifest};
-    for (const std::string& adapter : adapters) arguments.insert(arguments.end(), {"--adapter", adapter});
-    std::filesystem::remove(manifest);
-    Must(arguments);
-    Must({"activate", manifest});
+    std::filesystem::remove(Path("manifest.toml"));
+    Must({"activate", Compose("manifest", "tiny", adapters)});
   }
   [[nodiscard]] Matrix Logits(const std::vector<std::int32_t>& tokens) const {
-    const std::string out = (dir_.path() / "logits.npy").string();
-    Must({"logits", "--tokens", JoinTokens(tokens), "--out", out, "--compute", "exact"});
-    return ReadNpy(out);
+    Must({"logits", "--tokens", JoinTokens(tokens), "--out", Path("logits.npy"), "--compute", "exact"});
+    return ReadNpy(Path("logits.npy"));
   }
   [[nodiscard]] const std::filesystem::path& data() const { return data_; }
-  [[nodiscard]] const std::filesystem::path& dir() const { return dir_.path(); }
 
  private:
   std::filesystem::path data_;
-  TempDir dir_;
 };
 
 VectorCase CaseOf(const std::filesystem::path& folder, const std::string& name) {
@@ -78,7 +57,7 @@ TEST_CASE("snapshot: residual, active adapter and sparse deltas decode as the ve
     const VectorCase one = CaseOf(store.data(), name);
     CHECK(MaxDifference(store.Logits(one.prompt), one.logits) <= one.tolerance());
     const auto made =
-        store.Json({"generate", "--tokens", JoinTokens(one.prompt), "-n", "24", "--temp", "0", "--ignore-eos", "--compute", "exact"});
+        store.MustJson({"generate", "--tokens", JoinTokens(one.prompt), "-n", "24", "--temp", "0", "--ignore-eos", "--compute", "exact"});
     CHECK(made.at("tokens").get<std::vector<std::int32_t>>() == one.greedy);
   }
 }
@@ -87,7 +66,7 @@ TEST_CASE("snapshot: a residual with another fingerprint is E303 and nothing is 
   const auto data = ExternalData();
   if (!data) return;
   const SnapshotStore store(*data);
-  const auto copy = store.dir() / "snap";
+  const std::filesystem::path copy = store.Path("snap");
   std::filesystem::copy(store.data() / "snapshot", copy);
   auto manifest = nlohmann::json::parse(ReadAll(copy / "manifest.json"));
   manifest["residual_fingerprint"] = std::string(64, '0');
@@ -95,16 +74,16 @@ TEST_CASE("snapshot: a residual with another fingerprint is E303 and nothing is 
   const ProcessResult refused = store.Run({"import", "snapshot", copy.string()});
   CHECK(refused.status == 3);
   CHECK(refused.err.find("E303") != std::string::npos);
-  CHECK(store.Run({"compose", "--base", "tiny", "--adapter", "snap-active", "-o", (store.dir() / "m.toml").string()}).status != 0);
+  CHECK(store.Run({"compose", "--base", "tiny", "--adapter", "snap-active", "-o", store.Path("m.toml")}).status != 0);
 
   store.Must({"import", "snapshot", (store.data() / "snapshot").string(), "--name", "snap"});
   std::filesystem::remove(copy / "merged_deltas.safetensors");
   CHECK(store.Run({"import", "snapshot", copy.string()}).status == 3);  // the manifest speaks of one
   manifest.erase("residual_fingerprint");
   WriteAll(copy / "manifest.json", manifest.dump());
-  const auto imported = store.Json({"import", "snapshot", copy.string()});
+  const auto imported = store.MustJson({"import", "snapshot", copy.string()});
   CHECK(imported.at("adapters").size() == 1);
-  CHECK(store.Run({"compose", "--base", "tiny", "--adapter", "snap-residual", "-o", (store.dir() / "m.toml").string()}).status != 0);
+  CHECK(store.Run({"compose", "--base", "tiny", "--adapter", "snap-residual", "-o", store.Path("m.toml")}).status != 0);
   store.Activate({"snap-active"});
 }
 
@@ -116,16 +95,16 @@ TEST_CASE("consolidate: the active adapter becomes part of the residual, decodin
   store.Activate({"snap-residual", "snap-active"});
   const VectorCase one = CaseOf(store.data(), "snapshot");
   const Matrix before = store.Logits(one.prompt);
-  const auto done = store.Json({"consolidate"});
+  const auto done = store.MustJson({"consolidate"});
   CHECK(done.at("changed") == true);
   const Matrix after = store.Logits(one.prompt);
   // One rounding to bf16 of every element of 35 matrices: 2^-8 relative each at most, far below the residual's own effect.
   CHECK(MaxDifference(after, before) < 0.02 * one.logit_std);
   CHECK(MaxDifference(after, before) > 0);
-  const auto nothing = store.Json({"consolidate"});
+  const auto nothing = store.MustJson({"consolidate"});
   CHECK(nothing.at("changed") == false);
-  CHECK(store.Json({"status"}).at("composition") == done.at("composition"));
-  CHECK(store.Json({"status"}).at("generation") == done.at("generation"));
+  CHECK(store.MustJson({"status"}).at("composition") == done.at("composition"));
+  CHECK(store.MustJson({"status"}).at("generation") == done.at("generation"));
   store.Must({"rollback"});
   CHECK(store.Logits(one.prompt).values == before.values);
 }
@@ -140,11 +119,11 @@ TEST_CASE("consolidate: what folding would change is refused and the composition
            {"snap-residual=0.5", "snap-active"}, {"snap-residual", "scaling", "snap-active"}, {"scaling", "snap-active"}}) {
     CAPTURE(stack);
     store.Activate(stack);
-    const auto status = store.Json({"status"});
+    const auto status = store.MustJson({"status"});
     const ProcessResult refused = store.Run({"consolidate"});
     CHECK(refused.status == 3);
     CHECK(refused.err.find("E401") != std::string::npos);
-    CHECK(store.Json({"status"}) == status);
+    CHECK(store.MustJson({"status"}) == status);
   }
   CHECK(store.Run({"consolidate", "nobody"}).err.find("E405") != std::string::npos);
   CHECK(store.Run({"consolidate", "scaling"}).err.find("E401") != std::string::npos);

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tests/e2e/program_store.h"
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
 #include "tests/support/files.h"
@@ -12,42 +13,22 @@
 namespace {
 
 // A store with the fable base and its three adapters, and a manifest for each of some stacks.
-class Story {
+class Story : public ProgramStore {
  public:
   Story() {
-    Must({"init"});
     Must({"import", "base", (DemoData() / "fable-q4_0.gguf").string(), "--name", "fable"});
     for (const char* adapter : {"bard", "hacker", "lexicon"})
       Must({"import", "adapter", (DemoData() / "adapters" / adapter).string(), "--name", adapter});
-    Compose("plain", {});
-    Compose("bard", {"bard"});
-    Compose("hacker", {"hacker=0.5"});
-    Compose("both", {"lexicon=0.5", "bard=0.7"});
-  }
-  ProcessResult Run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--store", (dir_.path() / "store").string()});
-    return Veneer(arguments);
-  }
-  ProcessResult Must(const std::vector<std::string>& arguments) {
-    ProcessResult result = Run(arguments);
-    CAPTURE(arguments, result.err);
-    REQUIRE(result.status == 0);
-    return result;
-  }
-  void Compose(const std::string& name, const std::vector<std::string>& adapters) {
-    std::vector<std::string> arguments{"compose", "--base", "fable", "-o", Path(name + ".toml")};
-    for (const std::string& adapter : adapters) arguments.insert(arguments.end(), {"--adapter", adapter});
-    Must(arguments);
+    Compose("plain", "fable", {});
+    Compose("bard", "fable", {"bard"});
+    Compose("hacker", "fable", {"hacker=0.5"});
+    Compose("both", "fable", {"lexicon=0.5", "bard=0.7"});
   }
   std::string Logits(const std::string& mode = "exact") {
     Must({"logits", "--tokens", "1,20,300,41,500", "--out", Path("logits.npy"), "--compute", mode});
     return ReadAll(Path("logits.npy"));
   }
-  nlohmann::json Status() { return nlohmann::json::parse(Must({"status", "--json"}).out); }
-  [[nodiscard]] std::string Path(const std::string& name) const { return (dir_.path() / name).string(); }
-
- private:
-  TempDir dir_;
+  nlohmann::json Status() const { return MustJson({"status"}); }
 };
 
 }  // namespace
@@ -76,9 +57,9 @@ TEST_CASE("story: base -> A -> base -> B gives the bits of base -> B in both mod
 
 TEST_CASE("story: OK lines end state-changing commands, the generation grows, activating again changes nothing") {
   Story story;
-  const ProcessResult first = story.Must({"activate", story.Path("bard.toml")});
-  CHECK(first.out.find("OK ACTIVATE gen=") != std::string::npos);
-  CHECK(first.out.find("composition=sha256:") != std::string::npos);
+  const std::string first = story.Must({"activate", story.Path("bard.toml")});
+  CHECK(first.find("OK ACTIVATE gen=") != std::string::npos);
+  CHECK(first.find("composition=sha256:") != std::string::npos);
   const auto status = story.Status();
   CHECK(status.at("composition").get<std::string>().starts_with("sha256:"));
   story.Must({"activate", story.Path("bard.toml")});
@@ -97,16 +78,16 @@ TEST_CASE("story: two rollbacks go two steps back, one more has nowhere to go") 
   const std::string plain = story.Status().at("composition");
   CHECK(both != bard);
   CHECK(bard != plain);
-  CHECK(nlohmann::json::parse(story.Must({"seal", story.Path("plain.toml"), "--json"}).out).at("composition") == plain);
-  CHECK(nlohmann::json::parse(story.Must({"seal", story.Path("bard.toml"), "--json"}).out).at("composition") == bard);
+  CHECK(nlohmann::json::parse(story.Must({"seal", story.Path("plain.toml"), "--json"})).at("composition") == plain);
+  CHECK(nlohmann::json::parse(story.Must({"seal", story.Path("bard.toml"), "--json"})).at("composition") == bard);
 }
 
 TEST_CASE("story: deactivating one adapter leaves the others, deactivating all leaves nothing to decode over") {
   Story story;
   story.Must({"activate", story.Path("both.toml")});
   story.Must({"deactivate", "lexicon"});
-  story.Compose("rest", {"bard=0.7"});
-  const auto rest = nlohmann::json::parse(story.Must({"seal", story.Path("rest.toml"), "--json"}).out);
+  story.Compose("rest", "fable", {"bard=0.7"});
+  const auto rest = nlohmann::json::parse(story.Must({"seal", story.Path("rest.toml"), "--json"}));
   CHECK(story.Status().at("composition") == rest.at("composition"));
   const ProcessResult absent = story.Run({"deactivate", "lexicon"});
   CHECK(absent.status == 3);
@@ -149,16 +130,16 @@ TEST_CASE("story: generate is reproducible by seed, stops at a stop string, and 
   Story story;
   story.Must({"activate", story.Path("plain.toml")});
   const std::vector<std::string> sampled{"generate", "-p", "And the king", "-n", "20", "--temp", "0.9", "--seed", "7", "--json"};
-  const auto once = nlohmann::json::parse(story.Must(sampled).out);
+  const auto once = nlohmann::json::parse(story.Must(sampled));
   CHECK(once.at("tokens").size() <= 20);
-  CHECK(nlohmann::json::parse(story.Must(sampled).out) == once);
-  const auto text = nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json"}).out)
+  CHECK(nlohmann::json::parse(story.Must(sampled)) == once);
+  const auto text = nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json"}))
                         .at("text")
                         .get<std::string>();
   REQUIRE(text.size() > 6);
   const std::string stop = text.substr(4, 2);
   const auto stopped =
-      nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json", "--stop", stop}).out);
+      nlohmann::json::parse(story.Must({"generate", "-p", "And the king", "-n", "20", "--temp", "0", "--json", "--stop", stop}));
   CHECK(stopped.at("text").get<std::string>() == text.substr(0, text.find(stop)));
 }
 

@@ -2,6 +2,8 @@
 #ifndef VENEER_TESTS_SUPPORT_PEFT_ADAPTER_H_
 #define VENEER_TESTS_SUPPORT_PEFT_ADAPTER_H_
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -109,6 +111,17 @@ inline const veneer::AdapterSite& SiteOf(const veneer::Adapter& adapter, const s
   for (const veneer::AdapterSite& site : adapter.sites)
     if (site.site == id) return site;
   throw std::runtime_error("the adapter does not edit " + id);
+}
+
+inline veneer::Result<veneer::Adapter> ReadPath(const std::filesystem::path& path, const veneer::Base& base) {
+  auto files = veneer::OpenAdapterFiles(path);
+  if (!files) return veneer::Fail(std::move(files).error());
+  return veneer::ReadAdapter(*std::move(files), base, TestCatalog());
+}
+
+// Whether one of its notes has these words.
+inline bool Notes(const veneer::Adapter& adapter, const std::string& words) {
+  return std::ranges::any_of(adapter.notes, [&words](const std::string& note) { return note.find(words) != std::string::npos; });
 }
 
 #endif  // VENEER_TESTS_SUPPORT_PEFT_ADAPTER_H_

@@ -1,7 +1,8 @@
-// A small model, opened: for tests that need a Base and not its file.
+// A small model, or one in a file, opened: for tests that need a Base and not its file.
 #ifndef VENEER_TESTS_SUPPORT_TINY_BASE_H_
 #define VENEER_TESTS_SUPPORT_TINY_BASE_H_
 
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
@@ -15,5 +16,13 @@ inline std::shared_ptr<const veneer::Base> OpenTiny(const GgufWriter& file) {
 }
 
 inline std::shared_ptr<const veneer::Base> OpenTiny(const TinyModel& model = {}) { return OpenTiny(TinyLlama(model)); }
+
+inline std::shared_ptr<const veneer::Base> OpenBase(const std::filesystem::path& path) {
+  auto file = veneer::FileBytes::Map(path);
+  if (!file) throw std::runtime_error(file.error().Text());
+  auto base = veneer::Base::OpenGguf(*std::move(file));
+  if (!base) throw std::runtime_error(base.error().Text());
+  return *std::move(base);
+}
 
 #endif  // VENEER_TESTS_SUPPORT_TINY_BASE_H_

@@ -1,8 +1,5 @@
 #include "tests/support/tiny_gguf.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -393,13 +390,7 @@ GgufWriter TinyLlama(const TinyModel& model) {
 }
 
 veneer::FileBytes InMemory(std::string_view bytes, std::string name) {
-  veneer::UniqueFd fd(::memfd_create("tiny-gguf", MFD_CLOEXEC));
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd.get(), bytes.data(), bytes.size());
-    if (written <= 0) throw std::runtime_error("InMemory: cannot write");
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  auto file = veneer::FileBytes::MapFd(std::move(fd), std::move(name));
+  auto file = veneer::FileBytes::Of(std::as_bytes(std::span(bytes)), std::move(name));
   if (!file) throw std::runtime_error(file.error().Text());
   return *std::move(file);
 }

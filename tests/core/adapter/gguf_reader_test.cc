@@ -44,23 +44,6 @@ bool LiesInFile(const veneer::Adapter& adapter, const veneer::TensorView& tensor
   return tensor.bytes.data() >= file.data() && tensor.bytes.data() + tensor.bytes.size() <= file.data() + file.size();
 }
 
-bool Notes(const veneer::Adapter& adapter, const std::string& words) {
-  return std::ranges::any_of(adapter.notes, [&words](const std::string& note) { return note.find(words) != std::string::npos; });
-}
-
-std::shared_ptr<const veneer::Base> OpenBase(const fs::path& path) {
-  auto file = veneer::FileBytes::Map(path);
-  if (!file) throw std::runtime_error(file.error().Text());
-  auto base = veneer::Base::OpenGguf(*std::move(file));
-  if (!base) throw std::runtime_error(base.error().Text());
-  return *std::move(base);
-}
-veneer::Result<veneer::Adapter> ReadPath(const fs::path& path, const veneer::Base& base) {
-  auto files = veneer::OpenAdapterFiles(path);
-  if (!files) return veneer::Fail(std::move(files).error());
-  return veneer::ReadAdapter(*std::move(files), base, TestCatalog());
-}
-
 // Same sites, and every tensor of the same role with the same type, shape and bytes.
 void CheckSameTensors(const veneer::Adapter& gguf, const veneer::Adapter& peft) {
   CHECK(gguf.kind == peft.kind);

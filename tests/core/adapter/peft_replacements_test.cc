@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
-#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
+#include "tests/support/peft_adapter.h"
 
 namespace {
 
@@ -28,11 +28,6 @@ std::vector<float> RowsOfBase(const std::string& id) {
   std::vector<float> values(site.out * site.in);
   veneer::ReadRows(site, 0, site.out, values.data(), site.in);
   return values;
-}
-bool HasNote(const veneer::Adapter& adapter, const std::string& words) {
-  for (const std::string& note : adapter.notes)
-    if (note.find(words) != std::string::npos) return true;
-  return false;
 }
 
 }  // namespace
@@ -58,7 +53,7 @@ TEST_CASE("replacements: a saved module, and a saved copy of embedding or head, 
     CHECK(read->replacements[0].rows.empty());
     CHECK(read->kind == "lora");
     CHECK(read->sites.size() == 4);
-    CHECK(HasNote(*read, "differs from the base's tensor and replaces it"));
+    CHECK(Notes(*read, "differs from the base's tensor and replaces it"));
   }
 }
 
@@ -69,7 +64,7 @@ TEST_CASE("replacements: a saved copy that equals the base bit for bit is left o
   auto read = adapter.Read();
   if (!read) FAIL(read.error().Text());
   CHECK(read->replacements.empty());
-  CHECK(HasNote(*read, "equals the base's tensor bit for bit"));
+  CHECK(Notes(*read, "equals the base's tensor bit for bit"));
   copy.back() = std::nextafter(copy.back(), 10.0F);
   adapter.file.SetF32(kPrefix + "model.embed_tokens.base_layer.weight", {320, 64}, copy);
   read = adapter.Read();

@@ -24,9 +24,6 @@ veneer::Adapter MustRead(const PeftAdapter& adapter, const veneer::Base& base = 
   return *std::move(read);
 }
 bool Says(const PeftAdapter& adapter, const std::string& words) { return adapter.ErrorText().find(words) != std::string::npos; }
-bool Notes(const veneer::Adapter& adapter, const std::string& words) {
-  return std::ranges::any_of(adapter.notes, [&](const std::string& note) { return note.find(words) != std::string::npos; });
-}
 std::vector<std::string> Replaced(const veneer::Adapter& adapter) {
   std::vector<std::string> sites;
   for (const veneer::Replacement& one : adapter.replacements) sites.push_back(one.site);

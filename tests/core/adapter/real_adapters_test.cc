@@ -4,26 +4,13 @@
 #include <map>
 #include <string>
 
-#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
 #include "tests/support/data.h"
+#include "tests/support/peft_adapter.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-
-std::shared_ptr<const veneer::Base> OpenBase(const fs::path& path) {
-  auto file = veneer::FileBytes::Map(path);
-  if (!file) throw std::runtime_error(file.error().Text());
-  auto base = veneer::Base::OpenGguf(*std::move(file));
-  if (!base) throw std::runtime_error(base.error().Text());
-  return *std::move(base);
-}
-veneer::Result<veneer::Adapter> Read(const fs::path& directory, const veneer::Base& base) {
-  auto files = veneer::OpenAdapterFiles(directory);
-  if (!files) return veneer::Fail(std::move(files).error());
-  return veneer::ReadAdapter(*std::move(files), base, TestCatalog());
-}
 
 struct Expected {
   int code;           // 0: it loads
@@ -40,7 +27,7 @@ void CheckAll(const fs::path& adapters, const veneer::Base& base, const std::map
     REQUIRE(expected.contains(name));  // a new adapter needs a decision here
     const Expected& wanted = expected.at(name);
     ++seen;
-    const auto adapter = Read(directory.path(), base);
+    const auto adapter = ReadPath(directory.path(), base);
     if (!adapter) {
       CAPTURE(adapter.error().Text());
       CHECK(static_cast<int>(adapter.error().code) == wanted.code);
@@ -54,7 +41,7 @@ void CheckAll(const fs::path& adapters, const veneer::Base& base, const std::map
 }
 
 const std::map<std::string, Expected> kStories = {
-    {"lora-qv-r8", {0, 10, 8}},       {"lora-all-r4", {0, 35, 4}}, {"lora-rslora-r16", {0, 35, 16}},   {"lora-patterns", {0, 35, 6}},
+    {"lora-qv-r8", {0, 10, 8}},       {"lora-all-r4", {0, 35, 4}}, {"lora-rslora-r16", {0, 35, 16}}, {"lora-patterns", {0, 35, 6}},
     {"lora-embed", {0, 6, 4}},        {"ia3-default", {0, 15, 0}}, {"copies-embed-lora", {0, 6, 4}}, {"lora-mts-head", {0, 5, 4}},
     {"thirdparty-dora", {415, 0, 0}}, {"shira-r4", {415, 0, 0}},   {"refuse-pissa", {418, 0, 0}}};
 
@@ -77,7 +64,7 @@ TEST_CASE("real adapters: all of the larger data set load or are refused as deci
 TEST_CASE("real adapters: scales are those of PEFT's rules") {
   const auto base = OpenBase(RepoData() / "stories260k/stories260k-q8_0.gguf");
   const auto scale = [&base](const std::string& name, const std::string& site) {
-    const auto adapter = Read(RepoData() / "stories260k/adapters" / name, *base);
+    const auto adapter = ReadPath(RepoData() / "stories260k/adapters" / name, *base);
     if (!adapter) FAIL(adapter.error().Text());
     return SiteOf(*adapter, site).scale.value();
   };
@@ -94,7 +81,7 @@ TEST_CASE("real adapters: scales are those of PEFT's rules") {
 
 TEST_CASE("real adapters: an adapter of one base is refused by another, and says where they differ") {
   const auto base = OpenBase(RepoData() / "stories260k/stories260k-q8_0.gguf");
-  const auto adapter = Read(DemoData() / "adapters/bard", *base);
+  const auto adapter = ReadPath(DemoData() / "adapters/bard", *base);
   REQUIRE_FALSE(adapter);
   CHECK(adapter.error().code == veneer::Code::SHAPE_MISMATCH);
   CHECK(adapter.error().detail.find("[16, 768]") != std::string::npos);
