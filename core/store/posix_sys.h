@@ -27,6 +27,10 @@ class PosixSys final : public Sys {
   SysStatus LinkUnnamed(int fd, int to_dir, const std::string& to) override;
   SysStatus Unlink(int dir, const std::string& name) override;
   SysResult<bool> TryLock(int fd, std::uint64_t byte, LockKind kind) override;
+  SysStatus EnableVerity(int fd) override;
+  SysResult<std::string> MeasureVerity(int fd) override;
+  SysResult<UniqueFd> WatchDirectory(int dir) override;
+  SysResult<bool> WaitForChange(int watch, std::uint32_t milliseconds) override;
   SysStatus Random(std::span<std::byte> buffer) override;
   std::int64_t WallClockNs() override;
   std::int64_t SteadyClockNs() override;

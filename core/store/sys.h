@@ -70,6 +70,16 @@ class Sys {
   // An open-file-description lock on one byte: owned by the open, gone when it is closed. false: another open holds it.
   virtual SysResult<bool> TryLock(int fd, std::uint64_t byte, LockKind kind) = 0;
 
+  // fs-verity: the kernel proves each page of the file on read, and nobody can write it again. The file is open for reading only,
+  // and for writing nowhere (ETXTBSY). EOPNOTSUPP or ENOTTY where the file system has none.
+  virtual SysStatus EnableVerity(int fd) = 0;
+  virtual SysResult<std::string> MeasureVerity(int fd) = 0;  // the 32 bytes of its SHA-256 Merkle digest; ENODATA when not enabled
+
+  // Tells when a file is renamed into this directory. The descriptor is for WaitForChange alone: true when something was, false after
+  // the time. EMFILE and ENOSPC when the machine has no watches left.
+  virtual SysResult<UniqueFd> WatchDirectory(int dir) = 0;
+  virtual SysResult<bool> WaitForChange(int watch, std::uint32_t milliseconds) = 0;
+
   virtual SysStatus Random(std::span<std::byte> buffer) = 0;
   virtual std::int64_t WallClockNs() = 0;
   virtual std::int64_t SteadyClockNs() = 0;

@@ -170,6 +170,22 @@ SysResult<bool> SimSys::TryLock(int fd, std::uint64_t byte, veneer::LockKind kin
   return Call<bool>("lock " + std::to_string(byte) + " " + Label(fd), [&] { return inner_->TryLock(fd, byte, kind); });
 }
 
+SysStatus SimSys::EnableVerity(int fd) {
+  return Call<void>("enable verity " + Label(fd), [&] { return inner_->EnableVerity(fd); });
+}
+
+SysResult<std::string> SimSys::MeasureVerity(int fd) {
+  return Call<std::string>("measure verity " + Label(fd), [&] { return inner_->MeasureVerity(fd); });
+}
+
+SysResult<UniqueFd> SimSys::WatchDirectory(int dir) {
+  return Call<UniqueFd>("watch " + Label(dir), [&] { return inner_->WatchDirectory(dir); });
+}
+
+SysResult<bool> SimSys::WaitForChange(int watch, std::uint32_t milliseconds) {
+  return Call<bool>("wait", [&] { return inner_->WaitForChange(watch, milliseconds); });
+}
+
 SysStatus SimSys::Random(std::span<std::byte> buffer) {
   return Call<void>("random", [&] { return inner_->Random(buffer); });
 }

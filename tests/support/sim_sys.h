@@ -56,6 +56,10 @@ class SimSys final : public veneer::Sys {
   veneer::SysStatus LinkUnnamed(int fd, int to_dir, const std::string& to) override;
   veneer::SysStatus Unlink(int dir, const std::string& name) override;
   veneer::SysResult<bool> TryLock(int fd, std::uint64_t byte, veneer::LockKind kind) override;
+  veneer::SysStatus EnableVerity(int fd) override;
+  veneer::SysResult<std::string> MeasureVerity(int fd) override;
+  veneer::SysResult<veneer::UniqueFd> WatchDirectory(int dir) override;
+  veneer::SysResult<bool> WaitForChange(int watch, std::uint32_t milliseconds) override;
   veneer::SysStatus Random(std::span<std::byte> buffer) override;
   std::int64_t WallClockNs() override { return inner_->WallClockNs() + wall_clock_offset_ns; }
   std::int64_t SteadyClockNs() override { return inner_->SteadyClockNs(); }
