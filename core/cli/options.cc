@@ -63,8 +63,9 @@ std::map<std::string, po::options_description> Descriptions() {
   add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs");
   add("tokenize", "Tokenizing")("no-special", "add no BOS or EOS")("parse-special", "read <s> and the like in the text as control tokens");
   add("inspect", "Inspecting")("diff", "compare two compositions")("base", text(),
-                                                                  "GGUF file, or name of a base in the store, to read an adapter against")(
+                                                                   "GGUF file, or name of a base in the store, to read an adapter against")(
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
+      "params", texts(), "k=v, read it with this parameter of its kind; repeatable")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
   return groups;
@@ -137,6 +138,18 @@ Result<std::vector<std::int32_t>> ParseTokens(const std::string& text) {
   }
   if (tokens.empty()) return Usage("--tokens", "no token id given; write --tokens 1,2,3");
   return tokens;
+}
+
+template <class T>
+Result<std::vector<std::pair<std::string, T>>> ParsePairs(const std::string& option, std::string_view form,
+                                                          const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, T>> pairs;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return Usage("--" + option, fmt::format("'{}', write {}", text, form));
+    pairs.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return pairs;
 }
 
 std::uint32_t UsableCores() {
@@ -217,14 +230,9 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "expect") options.expect = text;
   if (name == "adapter") options.adapters = *many;
   if (name == "stop") options.stops = *many;
-  if (name == "params") options.params = *many;
+  if (name == "params") VENEER_TRY(Set(options.params, ParsePairs<std::string>(name, "NAME=VALUE", *many)));
   if (name == "plugin-dir") options.plugin_dirs.assign(many->begin(), many->end());
-  if (name == "plugin")
-    for (const std::string& pair : *many) {
-      const auto equals = pair.find('=');
-      if (equals == std::string::npos || equals == 0) return Usage("--plugin", fmt::format("'{}', write NAME=PATH", pair));
-      options.plugins.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
-    }
+  if (name == "plugin") VENEER_TRY(Set(options.plugins, ParsePairs<std::filesystem::path>(name, "NAME=PATH", *many)));
   if (name == "memory-budget") VENEER_TRY(Set(options.memory_budget, ParseBytes(name, text)));
   if (name == "tokens") VENEER_TRY(Set(options.tokens, ParseTokens(text)));
   if (name == "threads") VENEER_TRY(Set(options.threads, ParseNumber<std::uint32_t>(name, text)));

@@ -49,7 +49,7 @@ struct Options {
   // the rest, by command
   std::optional<std::filesystem::path> out;
   std::optional<std::string> name, kind, expect;
-  std::vector<std::string> params;
+  std::vector<std::pair<std::string, std::string>> params;  // --params NAME=VALUE
   std::optional<std::uint64_t> to;
   bool full = false, repair = false, all = false, no_special = false, parse_special = false, diff = false;
 };

@@ -101,8 +101,8 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
     if (!adapter->sites.empty()) VENEER_TRY(catalog.FindKind(adapter->kind, demand));
     AdapterFacts& known = facts.emplace_back(FactsOf(*adapter, catalog.FindDeclaration(adapter->kind), blobs, base.sites()));
     VENEER_ASSIGN(known.claimed_targets, CanonicalTargets(entry, base.sites()));
-    std::ranges::transform(adapter->notes, std::back_inserter(validated.notes_),
-                           [&entry](const std::string& note) { return fmt::format("{}: {}", entry.name, note); });
+    for (const IgnoredTensor& one : adapter->ignored) validated.notes_.push_back(fmt::format("{}: {} {}", entry.name, one.tensor, one.why));
+    for (const std::string& note : adapter->notes) validated.notes_.push_back(fmt::format("{}: {}", entry.name, note));
     validated.adapters_.push_back({entry.name, std::move(adapter), entry.merge_weight.value(), demand});
   }
   VENEER_TRY(CheckReplacements(validated.adapters_));
