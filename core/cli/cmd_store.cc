@@ -1,4 +1,4 @@
-// The store's verbs: init, status, log, fsck, activate, rollback, deactivate, consolidate.
+// The store's verbs: init, status, log, fsck, gc, activate, rollback, deactivate, consolidate.
 #include <fmt/format.h>
 
 #include "core/cli/command.h"
@@ -90,6 +90,35 @@ Result<int> RunFsck(Session& session) {
                           report.blob_bytes, report.generations, report.refs, report.findings.size()));
   }
   return status;
+}
+
+Result<int> RunGc(Session& session) {
+  const Options& options = session.options();
+  VENEER_ASSIGN(Store * store, session.store());
+  std::vector<std::string> warnings;
+  for (const std::uint64_t generation : options.keep) VENEER_TRY(store->KeepGeneration(generation, warnings));
+  for (const std::uint64_t generation : options.release) {
+    VENEER_ASSIGN(const bool released, store->ReleaseGeneration(generation, warnings));
+    if (!released) Note(fmt::format("generation {} was not kept", generation));
+  }
+  GcOptions collection;
+  if (options.now) collection.grace = std::chrono::seconds(0);
+  VENEER_ASSIGN(const GcReport report, store->CollectGarbage(collection));
+  for (const auto& list : {warnings, report.warnings})
+    for (const std::string& warning : list) Note("warning: " + warning);
+  if (options.json)
+    PrintJson({{"live", report.live},
+               {"moved", report.moved},
+               {"moved_bytes", report.moved_bytes},
+               {"deleted", report.deleted},
+               {"deleted_bytes", report.deleted_bytes},
+               {"in_trash", report.in_trash},
+               {"in_trash_bytes", report.in_trash_bytes}});
+  PrintOk("gc",
+          fmt::format("live={} moved={} moved_bytes={} deleted={} deleted_bytes={} in_trash={} in_trash_bytes={}", report.live,
+                      report.moved, report.moved_bytes, report.deleted, report.deleted_bytes, report.in_trash, report.in_trash_bytes),
+          options.json);
+  return 0;
 }
 
 int Report(Session& session, std::string_view verb, const Activation& done) {
@@ -193,6 +222,18 @@ constinit const Command kFsckCommand{"fsck",
                                      0,
                                      0,
                                      RunFsck};
+constinit const Command kGcCommand{"gc",
+                                   "gc [--now] [--keep N]... [--release N]...",
+                                   "take out what no composition needs",
+                                   "Stays: the active composition, the three generations before it, what the next rollbacks lead to, and "
+                                   "everything that has a name, each with all\n"
+                                   "its files. The rest moves to trash/ and is deleted a day later by the next gc, or at once with --now. "
+                                   "--keep 12 gives generation 12 the name\n"
+                                   "kept-12, so that `rollback --to 12` finds its files for good; --release 12 takes the name away. Safe "
+                                   "while the store is in use.\n",
+                                   0,
+                                   0,
+                                   RunGc};
 constinit const Command kActivateCommand{"activate",
                                          "activate MANIFEST|ID|NAME [--expect ID|none]",
                                          "make a composition the active one",

@@ -60,10 +60,13 @@ std::map<std::string, po::options_description> Descriptions() {
   add("seal", "Sealing")("out,o", text(), "write the composition here as well")("name", text(), "name the composition in the store");
   add("activate", "Activating")("expect", text(), "only when this composition (or none) is active now");
   add("rollback", "Rolling back")("to", text(), "generation to return to (default: the one before)");
+  add("gc", "Collecting")("now", "delete what was taken out at once, and what waits in trash/")(
+      "keep", texts(), "first keep what this generation needs; repeatable")("release", texts(),
+                                                                            "first end that for this generation; repeatable");
   add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs");
   add("tokenize", "Tokenizing")("no-special", "add no BOS or EOS")("parse-special", "read <s> and the like in the text as control tokens");
   add("inspect", "Inspecting")("diff", "compare two compositions")("base", text(),
-                                                                  "GGUF file, or name of a base in the store, to read an adapter against")(
+                                                                   "GGUF file, or name of a base in the store, to read an adapter against")(
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
@@ -77,6 +80,7 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"status", {}},
       {"log", {}},
       {"fsck", {"fsck"}},
+      {"gc", {"gc"}},
       {"import", {"import"}},
       {"compose", {"compose"}},
       {"seal", {"seal"}},
@@ -199,6 +203,8 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "help") options.help = true;
   if (name == "version") options.version = true;
   if (name == "full") options.full = true;
+  if (name == "now") options.now = true;
+  if (name == "verbose") options.verbose = true;
   if (name == "repair") options.repair = true;
   if (name == "all") options.all = true;
   if (name == "no-special") options.no_special = true;
@@ -232,6 +238,11 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "batch") VENEER_TRY(Set(options.batch, ParseNumber<std::uint32_t>(name, text)));
   if (name == "predict") VENEER_TRY(Set(options.predict, ParseNumber<std::uint32_t>(name, text)));
   if (name == "to") VENEER_TRY(Set(options.to, ParseNumber<std::uint64_t>(name, text)));
+  if (name == "keep" || name == "release")
+    for (const std::string& generation : *many) {
+      VENEER_ASSIGN(const std::uint64_t number, ParseNumber<std::uint64_t>(name, generation));
+      (name == "keep" ? options.keep : options.release).push_back(number);
+    }
   if (name == "temp") VENEER_TRY(Set(options.sampling.temperature, ParseNumber<float>(name, text)));
   if (name == "top-k") VENEER_TRY(Set(options.sampling.top_k, ParseNumber<std::uint32_t>(name, text)));
   if (name == "top-p") VENEER_TRY(Set(options.sampling.top_p, ParseNumber<float>(name, text)));

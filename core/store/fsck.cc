@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "core/store/audit.h"
+#include "core/store/gc.h"
 #include "core/store/index.h"
+#include "core/store/live.h"
 #include "core/store/lock.h"
 #include "core/store/recovery.h"
 #include "core/store/refs.h"
@@ -138,6 +140,11 @@ class Checker {
     return {};
   }
 
+  void NeedFiles(const GenerationRecord& record) {
+    if (record.composition) compositions_.insert(*record.composition);
+    if (record.statement) needed_.insert(*record.statement);
+  }
+
   // The chain of records up to the current one; what they activate must be there for the current and the retained ones.
   Status CheckGenerations(const Current& current) {
     std::optional<Digest> prev;
@@ -152,12 +159,13 @@ class Checker {
       const bool chained = generation == 1 ? !stored->record.prev_record : !prev || stored->record.prev_record == prev;
       if (!chained) AddCorrupt(store_.gen.At(std::to_string(generation)), "does not follow the generation before it");
       prev = stored->digest;
-      if (generation + kRetainedGenerations >= current.generation && stored->record.composition)
-        compositions_.insert(*stored->record.composition);
-      if (generation + kRetainedGenerations >= current.generation && stored->record.statement) needed_.insert(*stored->record.statement);
+      if (generation + kRetainedGenerations >= current.generation) NeedFiles(stored->record);
       if (generation == current.generation && (stored->digest != current.record || stored->record.composition != current.composition))
         AddCorrupt(store_.gen.At(std::to_string(generation)), "is not the record CURRENT names");
     }
+    // The rollback targets before these; a record that cannot be read was said above.
+    const auto retained = ReadRetained(store_, current.generation);
+    for (const auto& [generation, stored] : retained.value_or(RetainedGenerations())) NeedFiles(stored.record);
     VENEER_ASSIGN(const auto names, ListNames(sys_, store_.gen));
     for (const std::string& name : names) {
       const bool known = name.size() < 20 && !name.empty() && name.find_first_not_of("0123456789") == std::string::npos && name[0] != '0' &&
@@ -250,6 +258,9 @@ class Checker {
           AddCorrupt(dir->At(name), "is none of the store's files; remove it");
       }
     }
+    VENEER_ASSIGN(const auto trash, ListNames(sys_, store_.trash));
+    for (const std::string& name : trash)
+      if (!TrashTime(name)) AddCorrupt(store_.trash.At(name), "is nothing that `veneer gc` moved; remove it");
     VENEER_ASSIGN(const auto staged, ListNames(sys_, store_.staging));
     for (const std::string& name : staged) {
       const auto fd = sys_.Open(store_.staging.fd.get(), name, OpenMode::kReadWrite, 0);

@@ -113,7 +113,8 @@ SysResult<std::size_t> SimSys::Write(int fd, std::span<const std::byte> bytes) {
     if ((interrupted_ = !interrupted_)) return std::unexpected(EINTR);
     bytes = bytes.first(std::min<std::size_t>(bytes.size(), 7));
   }
-  return Call<std::size_t>("write " + Label(fd), [&] {
+  return Call<std::size_t>("write " + Label(fd), [&]() -> SysResult<std::size_t> {
+    if (!full_until_unlinked.empty()) return std::unexpected(ENOSPC);
     if (calls_ == short_write_at_) bytes = bytes.first((bytes.size() + 1) / 2);
     return inner_->Write(fd, bytes);
   });
@@ -163,7 +164,10 @@ SysStatus SimSys::LinkUnnamed(int fd, int to_dir, const std::string& to) {
 }
 
 SysStatus SimSys::Unlink(int dir, const std::string& name) {
-  return Call<void>("unlink " + Label(dir, name), [&] { return inner_->Unlink(dir, name); });
+  return Call<void>("unlink " + Label(dir, name), [&] {
+    if (!full_until_unlinked.empty() && Label(dir, name).starts_with(full_until_unlinked)) full_until_unlinked.clear();
+    return inner_->Unlink(dir, name);
+  });
 }
 
 SysResult<bool> SimSys::TryLock(int fd, std::uint64_t byte, veneer::LockKind kind) {

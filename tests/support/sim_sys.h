@@ -31,6 +31,7 @@ class SimSys final : public veneer::Sys {
   void KillAfter(std::uint64_t at) { kill_after_ = at; }
   void ShortWriteAt(std::uint64_t at) { short_write_at_ = at; }  // half of the bytes, at least one
 
+  std::string full_until_unlinked;      // not empty: a write is ENOSPC until a name that begins so has been unlinked
   bool unnamed_files = true;            // false: O_TMPFILE is not supported
   std::uint64_t file_system_magic = 0;  // not 0: what FileSystemMagic says
   std::int64_t wall_clock_offset_ns = 0;
