@@ -58,12 +58,14 @@ std::map<std::string, po::options_description> Descriptions() {
   add("import", "Importing")("name", text(), "name in the store (default: cleaned file stem)")(
       "kind", text(), "adapter kind, when the files do not tell")("params", texts(), "k=v, a parameter of the kind; repeatable");
   add("seal", "Sealing")("out,o", text(), "write the composition here as well")("name", text(), "name the composition in the store");
-  add("activate", "Activating")("expect", text(), "only when this composition (or none) is active now");
+  add("switch", "Switching")("expect", text(), "only when this composition (or none) is active now")(
+      "verbose", "show on standard error each state the activation reaches, with its time");
   add("rollback", "Rolling back")("to", text(), "generation to return to (default: the one before)");
   add("gc", "Collecting")("now", "delete what was taken out at once, and what waits in trash/")(
       "keep", texts(), "first keep what this generation needs; repeatable")("release", texts(),
                                                                             "first end that for this generation; repeatable");
-  add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs");
+  add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs")(
+      "set-current", text(), "the generation to make active when CURRENT is damaged");
   add("tokenize", "Tokenizing")("no-special", "add no BOS or EOS")("parse-special", "read <s> and the like in the text as control tokens");
   add("inspect", "Inspecting")("diff", "compare two compositions")("base", text(),
                                                                    "GGUF file, or name of a base in the store, to read an adapter against")(
@@ -85,10 +87,10 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"compose", {"compose"}},
       {"seal", {"seal"}},
       {"validate", {}},
-      {"activate", {"activate"}},
-      {"rollback", {"rollback"}},
-      {"deactivate", {}},
-      {"consolidate", {"activate"}},
+      {"activate", {"switch"}},
+      {"rollback", {"rollback", "switch"}},
+      {"deactivate", {"switch"}},
+      {"consolidate", {"switch"}},
       {"generate", {"source", "tokens", "generate", "decode"}},
       {"logits", {"source", "tokens", "logits", "decode"}},
       {"tokenize", {"source", "tokenize"}},
@@ -237,6 +239,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "ctx") VENEER_TRY(Set(options.context, ParseNumber<std::uint32_t>(name, text)));
   if (name == "batch") VENEER_TRY(Set(options.batch, ParseNumber<std::uint32_t>(name, text)));
   if (name == "predict") VENEER_TRY(Set(options.predict, ParseNumber<std::uint32_t>(name, text)));
+  if (name == "set-current") VENEER_TRY(Set(options.set_current, ParseNumber<std::uint64_t>(name, text)));
   if (name == "to") VENEER_TRY(Set(options.to, ParseNumber<std::uint64_t>(name, text)));
   if (name == "keep" || name == "release")
     for (const std::string& generation : *many) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <utility>
@@ -24,6 +25,10 @@ namespace {
 constexpr std::uint64_t kMaxCompositionBytes = 256 << 10;
 constexpr std::uint64_t kMaxStampBytes = 1024;
 constexpr std::uint64_t kMaxIndexBytes = 16 << 20;
+
+// Files and folders of veneer/.
+constexpr std::array<std::string_view, 10> kVeneerNames{"FORMAT", "audit",   "gen",   "lock",  "quarantine",
+                                                        "refs",   "staging", "state", "trash", "verified"};
 
 std::string CodeText(Code code) { return fmt::format("E{} {}", static_cast<int>(code), CodeName(code)); }
 
@@ -123,6 +128,7 @@ class Checker {
 
   Status CheckBlobFolder() {
     VENEER_ASSIGN(const auto names, ListNames(sys_, store_.blobs));
+    VENEER_ASSIGN(const auto staged, ListNames(sys_, store_.staging));
     for (const std::string& name : names) {
       const auto digest = ParseDigest("sha256:" + name, "");
       if (!digest) {
@@ -134,6 +140,10 @@ class Checker {
         Add(blob.error());
         continue;
       }
+      // A second name outside the store is somebody's way to write to the blob. One in staging/ is an import's that has not ended.
+      if (blob->info.links > 1 && staged.empty())
+        Add({Code::BLOB_CHANGED, blob->at,
+             fmt::format("has {} hard links; a blob has one name: remove the others, or the blob, and import it again", blob->info.links)});
       ++report_.blobs;
       report_.blob_bytes += blob->size;
     }
@@ -252,21 +262,28 @@ class Checker {
     for (const Dir& dir : store_.refs) dirs.push_back(&dir);
     for (const Dir* dir : dirs) {
       VENEER_ASSIGN(const auto names, ListNames(sys_, *dir));
-      for (const std::string& name : names) {
+      for (const std::string& name : names)
         if (IsBesideName(name)) AddCorrupt(dir->At(name), "left by an interrupted write; `veneer fsck --repair` removes it");
-        if (dir == &store_.state && name != kCurrentName && !IsBesideName(name))
-          AddCorrupt(dir->At(name), "is none of the store's files; remove it");
-      }
     }
-    VENEER_ASSIGN(const auto trash, ListNames(sys_, store_.trash));
-    for (const std::string& name : trash)
-      if (!TrashTime(name)) AddCorrupt(store_.trash.At(name), "is nothing that `veneer gc` moved; remove it");
+    VENEER_TRY(
+        CheckNames(store_.veneer, [](const std::string& name) { return std::ranges::find(kVeneerNames, name) != kVeneerNames.end(); }));
+    VENEER_TRY(CheckNames(store_.state, [](const std::string& name) { return name == kCurrentName; }));
+    VENEER_TRY(CheckNames(store_.audit, [](const std::string& name) { return SegmentNumber(name).has_value(); }));
+    VENEER_TRY(CheckNames(store_.trash, [](const std::string& name) { return TrashTime(name).has_value(); }));
+    VENEER_TRY(CheckNames(store_.verified, [](const std::string& name) { return ParseDigest("sha256:" + name, "").has_value(); }));
     VENEER_ASSIGN(const auto staged, ListNames(sys_, store_.staging));
     for (const std::string& name : staged) {
       const auto fd = sys_.Open(store_.staging.fd.get(), name, OpenMode::kReadWrite, 0);
       const auto free = fd ? sys_.TryLock(fd->get(), 0, LockKind::kExclusive) : SysResult<bool>(true);
       if (free && *free) AddCorrupt(store_.staging.At(name), "left by an interrupted import; `veneer fsck --repair` removes it");
     }
+    return {};
+  }
+
+  Status CheckNames(const Dir& dir, bool (*is_ours)(const std::string& name)) {
+    VENEER_ASSIGN(const auto names, ListNames(sys_, dir));
+    for (const std::string& name : names)
+      if (!is_ours(name) && !IsBesideName(name)) AddCorrupt(dir.At(name), "is none of the store's files; remove it");
     return {};
   }
 

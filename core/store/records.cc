@@ -15,13 +15,12 @@ namespace veneer {
 namespace {
 
 constexpr const char* kCurrentAt = "veneer/state/CURRENT";
-constexpr const char* kNeverGuess =
-    "; veneer never guesses which composition is active: restore the store from a copy, or look at `veneer log` and `veneer fsck`";
 
-constexpr std::array<std::pair<GenerationOp, std::string_view>, 4> kOps{{{GenerationOp::kInit, "init"},
+constexpr std::array<std::pair<GenerationOp, std::string_view>, 5> kOps{{{GenerationOp::kInit, "init"},
                                                                          {GenerationOp::kActivate, "activate"},
                                                                          {GenerationOp::kRollback, "rollback"},
-                                                                         {GenerationOp::kDeactivate, "deactivate"}}};
+                                                                         {GenerationOp::kDeactivate, "deactivate"},
+                                                                         {GenerationOp::kSetCurrent, "set-current"}}};
 
 std::string DigestText(const std::optional<Digest>& digest) { return digest ? digest->Text() : std::string(kNone); }
 
@@ -113,10 +112,10 @@ std::string PrintCurrent(const Current& current) {
 Result<Current> ParseCurrent(std::string_view text) {
   const auto body = CheckCrcLine(text);
   if (!body)
-    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("its checksum does not fit its {} bytes{}", text.size(), kNeverGuess));
+    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("its checksum does not fit its {} bytes; {}", text.size(), kChooseGeneration));
   auto current = ReadCurrentLines(*body);
   if (!current || PrintCurrent(*current) != text)
-    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("is not a pointer of version 1{}", kNeverGuess));
+    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("is not a pointer of version 1; {}", kChooseGeneration));
   return *std::move(current);
 }
 

@@ -15,6 +15,11 @@ namespace veneer {
 inline constexpr std::uint64_t kMaxCurrentBytes = 512;
 inline constexpr std::uint64_t kMaxRecordBytes = 4096;
 
+// The remedy when nothing says which generation is active.
+inline constexpr std::string_view kChooseGeneration =
+    "veneer never guesses which composition is active: restore the store from a copy, or choose a generation of `veneer log` with "
+    "`veneer fsck --set-current N`";
+
 // state/CURRENT.
 struct Current {
   std::uint64_t generation = 0;
@@ -27,7 +32,7 @@ std::string PrintCurrent(const Current& current);
 // E602 for anything but the exact bytes PrintCurrent gives.
 Result<Current> ParseCurrent(std::string_view text);
 
-enum class GenerationOp { kInit, kActivate, kRollback, kDeactivate };
+enum class GenerationOp { kInit, kActivate, kRollback, kDeactivate, kSetCurrent };
 std::string_view GenerationOpName(GenerationOp op);  // "init", "activate", …
 
 enum class VerifyMode {

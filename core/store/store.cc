@@ -151,11 +151,19 @@ Result<OpenedComposition> Store::OpenComposition(const Digest& id, VerifyMode mo
   return veneer::OpenComposition(*context_, id, std::nullopt, mode, {}, progress);
 }
 
-Result<Activation> Store::Switch(const SwitchRequest& request, const SwitchOptions& options) {
-  VENEER_TRY(CheckWritable());
-  auto activation = RunSwitch(*context_, request, options);
+Result<Activation> Store::Watched(Result<Activation> activation) {
   if (!activation && activation.error().code == Code::DURABILITY_UNKNOWN) *closed_for_writing_ = true;
   return activation;
+}
+
+Result<Activation> Store::Switch(const SwitchRequest& request, const SwitchOptions& options) {
+  VENEER_TRY(CheckWritable());
+  return Watched(RunSwitch(*context_, request, options));
+}
+
+Result<Activation> Store::SetCurrent(std::uint64_t generation, const SwitchOptions& options) {
+  VENEER_TRY(CheckWritable());
+  return Watched(RunSetCurrent(*context_, generation, options));
 }
 
 Result<Activation> Store::Activate(const Digest& composition, const std::optional<Digest>& statement, const SwitchOptions& options) {

@@ -99,6 +99,8 @@ class Store {
   // Composition none: readers get E605.
   Result<Activation> Deactivate(const SwitchOptions& options);
 
+  // When CURRENT is damaged, and only then (E613): makes active what a generation activated. Codes of Activate, E606.
+  Result<Activation> SetCurrent(std::uint64_t generation, const SwitchOptions& options);
   // Gives a generation the composition name KeptName(generation), so that garbage collection leaves what it needs; and takes it away
   // again (false: it had none). E606, E605, E301-E305, E206 when another composition has the name. `warnings` as of an import.
   Status KeepGeneration(std::uint64_t generation, std::vector<std::string>& warnings);
@@ -112,6 +114,7 @@ class Store {
   explicit Store(StoreContext context);
   Status CheckWritable() const;  // E614
   void LogChange(Recovered& recovered, std::string_view event, CanonicalMembers members, std::vector<std::string>& warnings) const;
+  Result<Activation> Watched(Result<Activation> activation);  // closes the handle on E604
   Result<Activation> Switch(const SwitchRequest& request, const SwitchOptions& options);
 
   std::unique_ptr<const StoreContext> context_;
