@@ -95,6 +95,7 @@ Result<int> RunFsck(Session& session) {
                {"findings", findings},
                {"blobs", report.blobs},
                {"bytes", report.blob_bytes},
+               {"verity_blobs", report.verity_blobs},
                {"generations", report.generations}});
   } else {
     PrintLine(fmt::format("{} FSCK{} blobs={} bytes={} generations={} names={} findings={}", status == 4 ? "ERR" : "OK", choice,

@@ -39,6 +39,7 @@ extern const Command kActivateCommand, kRollbackCommand, kDeactivateCommand, kCo
 extern const Command kGenerateCommand, kLogitsCommand, kTokenizeCommand;
 extern const Command kInspectCommand, kPlanCommand;
 extern const Command kPluginCommand;
+extern const Command kBenchCommand;
 
 }  // namespace veneer::cli
 

@@ -71,6 +71,8 @@ std::map<std::string, po::options_description> Descriptions() {
                                                                    "GGUF file, or name of a base in the store, to read an adapter against")(
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
+  add("bench", "Measuring")("runs", text()->default_value("50"), "how often, for medians")(
+      "dir", text(), "folder to make the store in (default: the one for temporary files)");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
   return groups;
 }
@@ -97,6 +99,7 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"inspect", {"inspect"}},
       {"plan", {"source", "decode"}},
       {"plugin", {"plugin"}},
+      {"bench", {"bench"}},
       {"help", {}},
   };
   return groups;
@@ -220,6 +223,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "prompt") options.prompt = text;
   if (name == "file") options.prompt_file = text;
   if (name == "out") options.out = text;
+  if (name == "dir") options.directory = text;
   if (name == "name") options.name = text;
   if (name == "kind") options.kind = text;
   if (name == "expect") options.expect = text;
@@ -239,6 +243,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "ctx") VENEER_TRY(Set(options.context, ParseNumber<std::uint32_t>(name, text)));
   if (name == "batch") VENEER_TRY(Set(options.batch, ParseNumber<std::uint32_t>(name, text)));
   if (name == "predict") VENEER_TRY(Set(options.predict, ParseNumber<std::uint32_t>(name, text)));
+  if (name == "runs") VENEER_TRY(Set(options.runs, ParseNumber<std::uint64_t>(name, text)));
   if (name == "set-current") VENEER_TRY(Set(options.set_current, ParseNumber<std::uint64_t>(name, text)));
   if (name == "to") VENEER_TRY(Set(options.to, ParseNumber<std::uint64_t>(name, text)));
   if (name == "keep" || name == "release")
@@ -258,6 +263,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
 Status CheckRanges(const Options& options) {
   if (options.threads == 0 || options.threads > 256) return Usage("--threads", fmt::format("{}, allowed 1..256", options.threads));
   if (options.batch == 0 || options.batch > 4096) return Usage("--batch", fmt::format("{}, allowed 1..4096", options.batch));
+  if (options.runs == 0 || options.runs > 100'000) return Usage("--runs", fmt::format("{}, allowed 1..100000", options.runs));
   if (options.compute != "exact" && options.compute != "fast")
     return Usage("--compute", fmt::format("'{}', allowed exact, fast", options.compute));
   if (options.kv && *options.kv != "f16" && *options.kv != "f32") return Usage("--kv", fmt::format("'{}', allowed f16, f32", *options.kv));

@@ -52,6 +52,8 @@ struct Options {
   std::vector<std::string> params;
   std::optional<std::uint64_t> to, set_current;
   std::vector<std::uint64_t> keep, release;  // generations
+  std::optional<std::filesystem::path> directory;
+  std::uint64_t runs = 50;
   bool now = false, verbose = false;
   bool full = false, repair = false, all = false, no_special = false, parse_special = false, diff = false;
 };

@@ -92,9 +92,10 @@ class Checker {
       if (options_.progress) options_.progress(done, total);
     };
     for (const OpenedBlob& known : opened) {
-      const auto blob = OpenBlobFile(store_, Whole(known.digest));
+      auto blob = OpenBlobFile(store_, Whole(known.digest));
       Status status = blob ? VerifyBlob(store_, *blob, VerifyMode::kFull, step) : Status(std::unexpected(blob.error()));
       if (!status) bad.push_back(std::move(status).error());
+      if (blob && blob->verity) ++report_.verity_blobs;
     }
     return bad;
   }

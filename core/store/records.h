@@ -3,6 +3,7 @@
 #define VENEER_CORE_STORE_RECORDS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@
 namespace veneer {
 
 inline constexpr std::uint64_t kMaxCurrentBytes = 512;
-inline constexpr std::uint64_t kMaxRecordBytes = 4096;
+inline constexpr std::uint64_t kMaxRecordBytes = 64 << 10;
 
 // The remedy when nothing says which generation is active.
 inline constexpr std::string_view kChooseGeneration =
@@ -51,7 +52,8 @@ struct GenerationRecord {
   std::string tx;
   std::optional<Digest> statement;
   VerifyMode verify = VerifyMode::kStamp;
-  std::string build, time;  // information only
+  std::map<Digest, Digest> verity;  // of the blobs that fs-verity sealed: by their digest, what the kernel measures
+  std::string build, time;          // information only
   bool operator==(const GenerationRecord&) const = default;
 };
 std::string PrintGeneration(const GenerationRecord& record);

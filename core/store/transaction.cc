@@ -203,6 +203,9 @@ Result<Activation> ProveAndCommit(const StoreContext& store, Recovered& recovere
     if (options.validate) VENEER_TRY(options.validate(*opened));
   }
   VENEER_ASSIGN(GenerationRecord record, NextRecord(store, recovered.current, op, target, options.verify));
+  if (opened)
+    for (const OpenedBlob& blob : opened->blobs)
+      if (blob.verity) record.verity[blob.digest] = *blob.verity;
   return Commit(store, recovered, std::move(record), progress).Run();  // steps 7 to 13; step 14 is the caller's
 }
 

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
+#include "core/base/digest.h"
 #include "core/store/io.h"
 
 using veneer::SysResult;
@@ -174,12 +176,38 @@ SysResult<bool> SimSys::TryLock(int fd, std::uint64_t byte, veneer::LockKind kin
   return Call<bool>("lock " + std::to_string(byte) + " " + Label(fd), [&] { return inner_->TryLock(fd, byte, kind); });
 }
 
+SysFileKey SimSys::KeyOf(int fd) const {
+  const auto info = inner_->Stat(fd);
+  return info ? SysFileKey(info->device, info->inode) : SysFileKey();
+}
+
 SysStatus SimSys::EnableVerity(int fd) {
-  return Call<void>("enable verity " + Label(fd), [&] { return inner_->EnableVerity(fd); });
+  return Call<void>("enable verity " + Label(fd), [&]() -> SysStatus {
+    if (!verity) return inner_->EnableVerity(fd);
+    if (verity_error != 0) return std::unexpected(verity_error);
+    if (merkle_.contains(KeyOf(fd))) return std::unexpected(EEXIST);
+    // Any function of the bytes that is not their SHA-256 stands for the Merkle tree's root.
+    std::string bytes = "root of ";
+    std::array<std::byte, 4096> part{};
+    for (std::uint64_t offset = 0;;) {
+      const auto got = inner_->Pread(fd, part, offset);
+      if (!got || *got == 0) break;
+      bytes.append(reinterpret_cast<const char*>(part.data()), *got);
+      offset += *got;
+    }
+    const veneer::Digest root = veneer::Sha256::Of(bytes);
+    merkle_[KeyOf(fd)].assign(root.bytes.begin(), root.bytes.end());
+    return {};
+  });
 }
 
 SysResult<std::string> SimSys::MeasureVerity(int fd) {
-  return Call<std::string>("measure verity " + Label(fd), [&] { return inner_->MeasureVerity(fd); });
+  return Call<std::string>("measure verity " + Label(fd), [&]() -> SysResult<std::string> {
+    if (!verity) return inner_->MeasureVerity(fd);
+    const auto found = merkle_.find(KeyOf(fd));
+    if (found == merkle_.end()) return std::unexpected(ENODATA);
+    return found->second;
+  });
 }
 
 SysResult<UniqueFd> SimSys::WatchDirectory(int dir) {
