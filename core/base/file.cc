@@ -50,7 +50,8 @@ Error IoError(int errno_value, std::string at, std::string_view action) {
   switch (errno_value) {
     case ENOSPC:
     case EDQUOT:
-      return {Code::DISK_FULL, std::move(at), fmt::format("cannot {}: {}; free space or run `veneer gc`", action, text)};
+      return {Code::DISK_FULL, std::move(at),
+              fmt::format("cannot {}: {}; free space, or run `veneer gc --now` to delete what no composition needs", action, text)};
     case EMFILE:
     case ENFILE:
       return {Code::FD_LIMIT, std::move(at), fmt::format("cannot {}: {}; raise `ulimit -n`", action, text)};

@@ -67,7 +67,8 @@ Result<int> RunCompose(Session& session) {
 Result<int> RunSeal(Session& session) {
   const Options& options = session.options();
   VENEER_ASSIGN(const Session::Named named, session.Resolve(session.word(0)));
-  VENEER_ASSIGN(const Session::Sealed sealed, session.Keep(named, options.name));
+  VENEER_ASSIGN(const Session::Sealed sealed, session.Seal(named));
+  VENEER_TRY(session.Keep(sealed, options.name));
   if (options.out) VENEER_TRY(WriteText(*options.out, named.validated.composition().Canonical()));
   for (const std::string& note : named.validated.notes()) Note("note: " + note);
   if (options.json)

@@ -1,4 +1,4 @@
-// The store's verbs: init, status, log, fsck, activate, rollback, deactivate, consolidate.
+// The store's verbs: init, status, log, fsck, gc, activate, rollback, deactivate, consolidate.
 #include <fmt/format.h>
 
 #include "core/cli/command.h"
@@ -67,29 +67,70 @@ Result<int> RunLog(Session& session) {
 Result<int> RunFsck(Session& session) {
   const Options& options = session.options();
   VENEER_ASSIGN(Store * store, session.store());
+  std::optional<Activation> chosen;
+  if (options.set_current) {
+    VENEER_ASSIGN(const SwitchOptions checks, session.switch_options());
+    VENEER_ASSIGN(chosen, store->SetCurrent(*options.set_current, checks));
+  }
   ProgressBar bar("checking");
   VENEER_ASSIGN(const FsckReport report,
                 store->Fsck({.full = options.full, .repair = options.repair, .progress = [&bar](auto done, auto total) {
                                bar.Update(done, total);
                              }}));
-  const int status = report.problems_left() ? 4 : report.clean() ? 0 : 1;
+  const int status = report.problems_left() ? 4 : report.clean() && !chosen ? 0 : 1;
   OutJson findings = OutJson::array();
   for (const Finding& finding : report.findings) {
     findings.push_back({{"code", finding.code}, {"at", finding.at}, {"detail", finding.detail}, {"repaired", finding.repaired}});
     if (!options.json)
       PrintLine(fmt::format("{} at={} {}{}", finding.code, finding.at, finding.detail, finding.repaired ? " (repaired)" : ""));
   }
+  std::string choice;
+  if (chosen) {
+    choice = fmt::format(" gen={} composition={}", chosen->generation, CompositionText(chosen->composition));
+    if (!options.json) PrintLine(fmt::format("generation {} chosen as the active one (repaired)", *options.set_current));
+  }
   if (options.json) {
     PrintJson({{"clean", report.clean()},
+               {"set_current", chosen ? OutJson(chosen->generation) : OutJson()},
                {"findings", findings},
                {"blobs", report.blobs},
                {"bytes", report.blob_bytes},
+               {"verity_blobs", report.verity_blobs},
                {"generations", report.generations}});
   } else {
-    PrintLine(fmt::format("{} FSCK blobs={} bytes={} generations={} names={} findings={}", status == 4 ? "ERR" : "OK", report.blobs,
-                          report.blob_bytes, report.generations, report.refs, report.findings.size()));
+    PrintLine(fmt::format("{} FSCK{} blobs={} bytes={} generations={} names={} findings={}", status == 4 ? "ERR" : "OK", choice,
+                          report.blobs, report.blob_bytes, report.generations, report.refs, report.findings.size()));
   }
   return status;
+}
+
+Result<int> RunGc(Session& session) {
+  const Options& options = session.options();
+  VENEER_ASSIGN(Store * store, session.store());
+  std::vector<std::string> warnings;
+  for (const std::uint64_t generation : options.keep) VENEER_TRY(store->KeepGeneration(generation, warnings));
+  for (const std::uint64_t generation : options.release) {
+    VENEER_ASSIGN(const bool released, store->ReleaseGeneration(generation, warnings));
+    if (!released) Note(fmt::format("generation {} was not kept", generation));
+  }
+  GcOptions collection;
+  if (options.now) collection.grace = std::chrono::seconds(0);
+  VENEER_ASSIGN(const GcReport report, store->CollectGarbage(collection));
+  for (const auto& list : {warnings, report.warnings})
+    for (const std::string& warning : list) Note("warning: " + warning);
+  if (options.json)
+    PrintJson({{"live", report.live},
+               {"moved", report.moved},
+               {"moved_bytes", report.moved_bytes},
+               {"deleted", report.deleted},
+               {"deleted_bytes", report.deleted_bytes},
+               {"in_trash", report.in_trash},
+               {"in_trash_bytes", report.in_trash_bytes}});
+  PrintOk("gc",
+          fmt::format("live={} moved={} moved_bytes={} deleted={} deleted_bytes={} in_trash={} in_trash_bytes={}", report.live,
+                      report.moved, report.moved_bytes, report.deleted, report.deleted_bytes, report.in_trash, report.in_trash_bytes),
+          options.json);
+  return 0;
 }
 
 int Report(Session& session, std::string_view verb, const Activation& done) {
@@ -109,9 +150,20 @@ Result<int> RunActivate(Session& session) {
   VENEER_ASSIGN(Store * store, session.store());
   VENEER_ASSIGN(SwitchOptions options, session.switch_options());
   VENEER_ASSIGN(const Session::Named named, session.Resolve(session.word(0)));
-  VENEER_ASSIGN(const Session::Sealed sealed, session.Keep(named, std::nullopt));
+  VENEER_ASSIGN(const Session::Sealed sealed, session.Seal(named));
+  options.place = sealed.blobs;
   VENEER_ASSIGN(const Activation done, store->Activate(sealed.composition, sealed.statement, options));
   return Report(session, "activate", done);
+}
+
+// What is derived from the active composition replaces that one and no other: E613 when another has become active since it was read.
+Status ExpectStill(const Digest& read, SwitchOptions& options) {
+  if (options.expect && options.expect->composition != read)
+    return Fail(Code::EXPECTED_CURRENT, "veneer/state/CURRENT",
+                fmt::format("{} is active, {} was expected; look at `veneer status` and decide again", read.Text(),
+                            CompositionText(options.expect->composition)));
+  options.expect = ExpectedCurrent{read};
+  return {};
 }
 
 Result<int> RunRollback(Session& session) {
@@ -123,22 +175,27 @@ Result<int> RunRollback(Session& session) {
 
 Result<int> RunDeactivate(Session& session) {
   VENEER_ASSIGN(Store * store, session.store());
-  VENEER_ASSIGN(const SwitchOptions options, session.switch_options());
+  VENEER_ASSIGN(SwitchOptions options, session.switch_options());
   if (session.words() == 0) {
     VENEER_ASSIGN(const Activation done, store->Deactivate(options));
     return Report(session, "deactivate", done);
   }
   const std::string& adapter = session.word(0);
   VENEER_ASSIGN(const auto active, store->OpenActive());
+  VENEER_TRY(ExpectStill(active.opened.id, options));
   Composition rest = active.opened.composition;
   if (std::erase_if(rest.adapters, [&adapter](const AdapterEntry& entry) { return entry.name == adapter; }) == 0)
     return Fail(Code::TARGET_UNKNOWN, adapter, "no adapter of that name is active; `veneer status` lists them");
   Statement statement;
   statement.composition = rest.Id();
   statement.timestamp_utc = TimestampNow();
-  VENEER_ASSIGN(const Digest id, store->PutBlob(rest.Canonical()));
-  VENEER_ASSIGN(const Digest statement_id, store->PutBlob(statement.Canonical()));
-  VENEER_ASSIGN(const Activation done, store->Activate(id, statement_id, options));
+  std::vector<StagedBlob> blobs;
+  for (const std::string& bytes : {rest.Canonical(), statement.Canonical()}) {
+    VENEER_ASSIGN(StagedBlob blob, store->StageBytes(bytes));
+    blobs.push_back(std::move(blob));
+  }
+  options.place = blobs;
+  VENEER_ASSIGN(const Activation done, store->Activate(blobs[0].digest(), blobs[1].digest(), options));
   return Report(session, "deactivate", done);
 }
 
@@ -158,12 +215,16 @@ Result<int> RunConsolidate(Session& session) {
             session.options().json);
     return 0;
   }
-  // The residual alone is nothing that anyone sees; the activation below is the one step.
-  VENEER_TRY(store->PutBlob(done->weights));
+  VENEER_TRY(ExpectStill(active.composition().Id(), options));
+  // The residual alone is nothing that anyone sees; the activation below is the one step, and puts it back should a collection come
+  // between.
+  VENEER_ASSIGN(StagedBlob weights, store->StageBytes(done->weights));
+  VENEER_TRY(store->Import({&weights, 1}));
   StoreSource source(*store, nullptr);
   VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(done->manifest, source, *catalog));
-  if (!options.expect) options.expect = ExpectedCurrent{active.composition().Id()};
-  VENEER_ASSIGN(const Session::Sealed sealed, session.Keep({std::move(validated), std::nullopt}, std::nullopt));
+  VENEER_ASSIGN(Session::Sealed sealed, session.Seal({std::move(validated), std::nullopt}));
+  sealed.blobs.push_back(std::move(weights));
+  options.place = sealed.blobs;
   VENEER_ASSIGN(const Activation activated, store->Activate(sealed.composition, std::nullopt, options));
   for (const std::string& name : done->consumed) Note(fmt::format("{} is part of {} now", name, done->name));
   return Report(session, "consolidate", activated);
@@ -184,15 +245,31 @@ constinit const Command kStatusCommand{
 constinit const Command kLogCommand{
     "log", "log", "show the audit log", "Every import, begin, commit and abort, oldest first; the records are hash-chained.\n", 0,
     0,     RunLog};
-constinit const Command kFsckCommand{"fsck",
-                                     "fsck [--full] [--repair]",
-                                     "check the store",
-                                     "Quick: pointer, records, names, presence, sizes, log. --full hashes every blob. --repair mends what "
-                                     "can be mended and never chooses what is\n"
-                                     "active. Exit status: 0 clean, 1 repaired, 4 problems left.\n",
-                                     0,
-                                     0,
-                                     RunFsck};
+constinit const Command kFsckCommand{
+    "fsck",
+    "fsck [--full] [--repair] [--set-current N]",
+    "check the store",
+    "Quick: pointer, records, names, presence, sizes, modes, links, foreign names, log, view. --full hashes every blob. --repair mends "
+    "what\n"
+    "can be mended and never chooses what is active. That takes --set-current N, for a damaged CURRENT only (a whole one: `rollback --to "
+    "N`):\n"
+    "what generation N activated, with all checks of an activation, in a new generation that the log shows as set-current.\n"
+    "Exit status: 0 clean, 1 repaired, 4 problems left.\n",
+    0,
+    0,
+    RunFsck};
+constinit const Command kGcCommand{"gc",
+                                   "gc [--now] [--keep N]... [--release N]...",
+                                   "take out what no composition needs",
+                                   "Stays: the active composition, the three generations before it, what the next rollbacks lead to, and "
+                                   "everything that has a name, each with all\n"
+                                   "its files. The rest moves to trash/ and is deleted a day later by the next gc, or at once with --now. "
+                                   "--keep 12 gives generation 12 the name\n"
+                                   "kept-12, so that `rollback --to 12` finds its files for good; --release 12 takes the name away. Safe "
+                                   "while the store is in use.\n",
+                                   0,
+                                   0,
+                                   RunGc};
 constinit const Command kActivateCommand{"activate",
                                          "activate MANIFEST|ID|NAME [--expect ID|none]",
                                          "make a composition the active one",
@@ -204,7 +281,7 @@ constinit const Command kActivateCommand{"activate",
                                          RunActivate};
 constinit const Command kRollbackCommand{
     "rollback",
-    "rollback [--to N]",
+    "rollback [--to N] [--expect ID|none]",
     "return to the composition before",
     "An ordinary activation of the ancestor of the current generation, with all its checks; two rollbacks go two steps\n"
     "back.\n",
@@ -213,16 +290,17 @@ constinit const Command kRollbackCommand{
     RunRollback};
 constinit const Command kDeactivateCommand{
     "deactivate",
-    "deactivate [ADAPTER]",
+    "deactivate [ADAPTER] [--expect ID|none]",
     "take one adapter, or everything, out of force",
-    "With a name: activates the composition without that adapter. Without: nothing is active, and decoding says so (E605).\n",
+    "With a name: activates the composition without that adapter, unless another has become active meanwhile (E613). Without: nothing is\n"
+    "active, and decoding says so (E605).\n",
     0,
     1,
     RunDeactivate};
 
 constinit const Command kConsolidateCommand{
     "consolidate",
-    "consolidate [ADAPTER]...",
+    "consolidate [ADAPTER]... [--expect ID]",
     "fold low-rank adapters into the residual",
     "Adds the adapters' edits (all of low rank when none is named) to the composition's residual, a dense overlay in bf16, and activates "
     "base,\n"

@@ -32,13 +32,14 @@ int RunCommandLine(const std::vector<std::string>& arguments);
 
 // The verbs, by file.
 extern const Command kDemoCommand;
-extern const Command kInitCommand, kStatusCommand, kLogCommand, kFsckCommand;
+extern const Command kInitCommand, kStatusCommand, kLogCommand, kFsckCommand, kGcCommand;
 extern const Command kImportCommand;
 extern const Command kComposeCommand, kSealCommand, kValidateCommand;
 extern const Command kActivateCommand, kRollbackCommand, kDeactivateCommand, kConsolidateCommand;
 extern const Command kGenerateCommand, kLogitsCommand, kTokenizeCommand;
 extern const Command kInspectCommand, kPlanCommand;
 extern const Command kPluginCommand;
+extern const Command kBenchCommand;
 
 }  // namespace veneer::cli
 

@@ -58,15 +58,22 @@ std::map<std::string, po::options_description> Descriptions() {
   add("import", "Importing")("name", text(), "name in the store (default: cleaned file stem)")(
       "kind", text(), "adapter kind, when the files do not tell")("params", texts(), "k=v, a parameter of the kind; repeatable");
   add("seal", "Sealing")("out,o", text(), "write the composition here as well")("name", text(), "name the composition in the store");
-  add("activate", "Activating")("expect", text(), "only when this composition (or none) is active now");
+  add("switch", "Switching")("expect", text(), "only when this composition (or none) is active now")(
+      "verbose", "show on standard error each state the activation reaches, with its time");
   add("rollback", "Rolling back")("to", text(), "generation to return to (default: the one before)");
-  add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs");
+  add("gc", "Collecting")("now", "delete what was taken out at once, and what waits in trash/")(
+      "keep", texts(), "first keep what this generation needs; repeatable")("release", texts(),
+                                                                            "first end that for this generation; repeatable");
+  add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs")(
+      "set-current", text(), "the generation to make active when CURRENT is damaged");
   add("tokenize", "Tokenizing")("no-special", "add no BOS or EOS")("parse-special", "read <s> and the like in the text as control tokens");
   add("inspect", "Inspecting")("diff", "compare two compositions")("base", text(),
                                                                    "GGUF file, or name of a base in the store, to read an adapter against")(
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
       "params", texts(), "k=v, read it with this parameter of its kind; repeatable")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
+  add("bench", "Measuring")("runs", text()->default_value("50"), "how often, for medians")(
+      "dir", text(), "folder to make the store in (default: the one for temporary files)");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
   return groups;
 }
@@ -78,20 +85,22 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"status", {}},
       {"log", {}},
       {"fsck", {"fsck"}},
+      {"gc", {"gc"}},
       {"import", {"import"}},
       {"compose", {"compose"}},
       {"seal", {"seal"}},
       {"validate", {}},
-      {"activate", {"activate"}},
-      {"rollback", {"rollback"}},
-      {"deactivate", {}},
-      {"consolidate", {"activate"}},
+      {"activate", {"switch"}},
+      {"rollback", {"rollback", "switch"}},
+      {"deactivate", {"switch"}},
+      {"consolidate", {"switch"}},
       {"generate", {"source", "tokens", "generate", "decode"}},
       {"logits", {"source", "tokens", "logits", "decode"}},
       {"tokenize", {"source", "tokenize"}},
       {"inspect", {"inspect"}},
       {"plan", {"source", "decode"}},
       {"plugin", {"plugin"}},
+      {"bench", {"bench"}},
       {"help", {}},
   };
   return groups;
@@ -212,6 +221,8 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "help") options.help = true;
   if (name == "version") options.version = true;
   if (name == "full") options.full = true;
+  if (name == "now") options.now = true;
+  if (name == "verbose") options.verbose = true;
   if (name == "repair") options.repair = true;
   if (name == "all") options.all = true;
   if (name == "no-special") options.no_special = true;
@@ -225,6 +236,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "prompt") options.prompt = text;
   if (name == "file") options.prompt_file = text;
   if (name == "out") options.out = text;
+  if (name == "dir") options.directory = text;
   if (name == "name") options.name = text;
   if (name == "kind") options.kind = text;
   if (name == "expect") options.expect = text;
@@ -239,7 +251,14 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "ctx") VENEER_TRY(Set(options.context, ParseNumber<std::uint32_t>(name, text)));
   if (name == "batch") VENEER_TRY(Set(options.batch, ParseNumber<std::uint32_t>(name, text)));
   if (name == "predict") VENEER_TRY(Set(options.predict, ParseNumber<std::uint32_t>(name, text)));
+  if (name == "runs") VENEER_TRY(Set(options.runs, ParseNumber<std::uint64_t>(name, text)));
+  if (name == "set-current") VENEER_TRY(Set(options.set_current, ParseNumber<std::uint64_t>(name, text)));
   if (name == "to") VENEER_TRY(Set(options.to, ParseNumber<std::uint64_t>(name, text)));
+  if (name == "keep" || name == "release")
+    for (const std::string& generation : *many) {
+      VENEER_ASSIGN(const std::uint64_t number, ParseNumber<std::uint64_t>(name, generation));
+      (name == "keep" ? options.keep : options.release).push_back(number);
+    }
   if (name == "temp") VENEER_TRY(Set(options.sampling.temperature, ParseNumber<float>(name, text)));
   if (name == "top-k") VENEER_TRY(Set(options.sampling.top_k, ParseNumber<std::uint32_t>(name, text)));
   if (name == "top-p") VENEER_TRY(Set(options.sampling.top_p, ParseNumber<float>(name, text)));
@@ -252,6 +271,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
 Status CheckRanges(const Options& options) {
   if (options.threads == 0 || options.threads > 256) return Usage("--threads", fmt::format("{}, allowed 1..256", options.threads));
   if (options.batch == 0 || options.batch > 4096) return Usage("--batch", fmt::format("{}, allowed 1..4096", options.batch));
+  if (options.runs == 0 || options.runs > 100'000) return Usage("--runs", fmt::format("{}, allowed 1..100000", options.runs));
   if (options.compute != "exact" && options.compute != "fast")
     return Usage("--compute", fmt::format("'{}', allowed exact, fast", options.compute));
   if (options.kv && *options.kv != "f16" && *options.kv != "f32") return Usage("--kv", fmt::format("'{}', allowed f16, f32", *options.kv));

@@ -50,7 +50,11 @@ struct Options {
   std::optional<std::filesystem::path> out;
   std::optional<std::string> name, kind, expect;
   std::vector<std::pair<std::string, std::string>> params;  // --params NAME=VALUE
-  std::optional<std::uint64_t> to;
+  std::optional<std::uint64_t> to, set_current;
+  std::vector<std::uint64_t> keep, release;  // generations
+  std::optional<std::filesystem::path> directory;
+  std::uint64_t runs = 50;
+  bool now = false, verbose = false;
   bool full = false, repair = false, all = false, no_special = false, parse_special = false, diff = false;
 };
 

@@ -115,19 +115,31 @@ Result<ValidatedComposition> Session::ActiveComposition() {
   return ValidateComposition(active.opened.composition, source, *plugins);
 }
 
-Result<Session::Sealed> Session::Keep(const Named& named, const std::optional<std::string>& name) {
+Result<Session::Sealed> Session::Seal(const Named& named) {
   VENEER_ASSIGN(Store * opened, store());
   Sealed sealed;
-  VENEER_ASSIGN(sealed.composition, opened->PutBlob(named.validated.composition().Canonical()));
+  VENEER_ASSIGN(StagedBlob composition, opened->StageBytes(named.validated.composition().Canonical()));
+  sealed.composition = composition.digest();
+  sealed.blobs.push_back(std::move(composition));
   if (named.statement) {
-    VENEER_ASSIGN(sealed.statement, opened->PutBlob(named.statement->Canonical()));
+    VENEER_ASSIGN(StagedBlob statement, opened->StageBytes(named.statement->Canonical()));
+    sealed.statement = statement.digest();
+    sealed.blobs.push_back(std::move(statement));
   }
+  return sealed;
+}
+
+Status Session::Keep(const Sealed& sealed, const std::optional<std::string>& name) {
+  VENEER_ASSIGN(Store * opened, store());
+  std::optional<Ref> ref;
   if (name) {
     CanonicalMembers record{{"composition", CanonicalString(sealed.composition.Text())}};
     if (sealed.statement) record["statement"] = CanonicalString(sealed.statement->Text());
-    VENEER_TRY(opened->PutRef({RefKind::kComposition, *name, CanonicalObject(record)}));
+    ref = Ref{RefKind::kComposition, *name, CanonicalObject(record)};
   }
-  return sealed;
+  VENEER_ASSIGN(const ImportOutcome outcome, opened->Import(sealed.blobs, ref));
+  for (const std::string& warning : outcome.warnings) Note("warning: " + warning);
+  return {};
 }
 
 Result<SwitchOptions> Session::switch_options() {
@@ -139,6 +151,7 @@ Result<SwitchOptions> Session::switch_options() {
     }
     options.expect = expected;
   }
+  if (options_.verbose) options.transitions = [](const Transition& transition) { Note(TransitionText(transition)); };
   options.validate = [this](const OpenedComposition& files) -> Status {
     VENEER_ASSIGN(Store * opened, store());
     VENEER_ASSIGN(Catalog * plugins, catalog());

@@ -48,13 +48,16 @@ class Session {
   };
   Result<Named> Resolve(const std::string& what);
   Result<ValidatedComposition> FromId(const Digest& id);
-  // Puts composition and statement into the store, under `name` when one is given.
+  // Composition and statement, ready to be put into the store.
   struct Sealed {
     Digest composition;
     std::optional<Digest> statement;
+    std::vector<StagedBlob> blobs;
   };
-  Result<Sealed> Keep(const Named& named, const std::optional<std::string>& name);
-  // --expect, and the checks that every switch runs: all files against the composition, staged once within the memory budget.
+  Result<Sealed> Seal(const Named& named);
+  // Puts them there, in one transaction, under `name` when one is given.
+  Status Keep(const Sealed& sealed, const std::optional<std::string>& name);
+  // --expect, --verbose, and the checks that every switch runs: all files against the composition, staged once within the memory budget.
   Result<SwitchOptions> switch_options();
   Result<ValidatedComposition> ActiveComposition();  // E605 when there is none
 

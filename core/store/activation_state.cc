@@ -34,6 +34,14 @@ bool IsLegal(ActivationState from, ActivationState to) {
   return false;
 }
 
+std::string TransitionText(const Transition& transition) {
+  std::string text = fmt::format("STATE {}", ActivationStateName(transition.state));
+  if (transition.composition) text += fmt::format(" composition={}", transition.composition->Text());
+  text += fmt::format(" time={}", transition.time_utc);
+  if (transition.code) text += fmt::format(" code=E{}", static_cast<int>(*transition.code));
+  return text;
+}
+
 ActivationProgress::ActivationProgress(Sys& sys, TransitionLog log, std::optional<Digest> composition)
     : sys_(&sys), log_(std::move(log)), composition_(composition) {
   Report(std::nullopt);

@@ -28,6 +28,8 @@ struct Transition {
   std::string time_utc;
   std::optional<Code> code;  // of Aborted
 };
+// "STATE Staging composition=sha256:… time=2026-01-02T03:04:05Z", "STATE Aborted … code=E303"; without a composition where none is known.
+std::string TransitionText(const Transition& transition);
 using TransitionLog = std::function<void(const Transition&)>;
 
 class ActivationProgress {

@@ -34,7 +34,7 @@ bool SameFile(const FileInfo& a, const FileInfo& b) {
 
 // The file that has a blob's name already: is it that blob?
 Result<bool> IsGood(const StoreContext& store, const StagedBlob& blob) {
-  const auto opened = OpenBlobFile(store, {store.blobs.At(blob.digest().Hex()), blob.digest(), blob.size()});
+  auto opened = OpenBlobFile(store, {store.blobs.At(blob.digest().Hex()), blob.digest(), blob.size()});
   Status status = opened ? VerifyBlob(store, *opened, VerifyMode::kFull, {}) : Status(std::unexpected(opened.error()));
   if (status) return true;
   const int number = static_cast<int>(status.error().code);
@@ -129,11 +129,20 @@ Result<OpenedBlob> OpenBlobFile(const StoreContext& store, const BlobRef& blob) 
   return OpenedBlob{blob.at, blob.digest, info->size, *std::move(fd), *info};
 }
 
-Status VerifyBlob(const StoreContext& store, const OpenedBlob& blob, VerifyMode mode, const std::function<void(std::uint64_t)>& step) {
+Status VerifyBlob(const StoreContext& store, OpenedBlob& blob, VerifyMode mode, const std::function<void(std::uint64_t)>& step) {
   Sys& sys = *store.sys;
-  if (mode == VerifyMode::kStamp && HasTrustedStamp(store, blob.digest, blob.info)) {
-    if (step) step(blob.size);
-    return {};
+  if (mode == VerifyMode::kStamp) {
+    if (const auto stamp = TrustedStamp(store, blob.digest, blob.fd, blob.info)) {
+      blob.verity = stamp->verity;
+      if (step) step(blob.size);
+      return {};
+    }
+  }
+  const bool sealed = EnableVerity(store, blob.fd);
+  if (sealed) {  // which may have changed the file's times
+    const auto info = sys.Stat(blob.fd.get());
+    if (!info) return Fail(IoError(info.error(), blob.at, "stat"));
+    blob.info = *info;
   }
   const std::int64_t started_ns = sys.WallClockNs();
   Sha256 hash;
@@ -151,7 +160,8 @@ Status VerifyBlob(const StoreContext& store, const OpenedBlob& blob, VerifyMode 
   const auto after = sys.Stat(blob.fd.get());
   if (!after) return Fail(IoError(after.error(), blob.at, "stat"));
   if (!SameFile(blob.info, *after)) return Fail(Code::BLOB_CHANGED, blob.at, "the blob was changed while it was read");
-  WriteStamp(store, blob.digest, *after, started_ns);
+  if (sealed) blob.verity = MeasureVerity(store, blob.fd);
+  WriteStamp(store, blob.digest, {*after, started_ns, blob.verity, store.options.build});
   return {};
 }
 
@@ -171,6 +181,7 @@ Result<std::vector<OpenedBlob>> OpenAndVerify(const StoreContext& store, std::sp
   for (OpenedBlob& blob : opened) {
     const auto earlier = std::ranges::find(verified, blob.digest, &OpenedBlob::digest);
     if (earlier != verified.end() && SameFile(earlier->info, blob.info)) {
+      blob.verity = earlier->verity;
       step(blob.size);
       continue;  // the same inode, unchanged since it was hashed in this very operation
     }

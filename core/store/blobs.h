@@ -63,13 +63,15 @@ struct OpenedBlob {
   Digest digest;
   std::uint64_t size = 0;
   UniqueFd fd;
-  FileInfo info;  // as it was when the blob was opened
+  FileInfo info;                      // as it was when the blob was opened, or sealed by fs-verity
+  std::optional<Digest> verity = {};  // once verified: the fs-verity digest, where the file system has it
 };
 // Opens and checks everything but the content: E301 missing, E304 no regular file, E302 size, E305 owner or mode.
 Result<OpenedBlob> OpenBlobFile(const StoreContext& store, const BlobRef& blob);
-// Hashes through the descriptor unless a stamp may be trusted; leaves a stamp. E303, and E305 when the file changes meanwhile.
+// Hashes through the descriptor unless a stamp may be trusted; before that has fs-verity seal the file where it can, and leaves a stamp.
+// E303, and E305 when the file changes meanwhile.
 // `step` is called with the number of bytes just done.
-Status VerifyBlob(const StoreContext& store, const OpenedBlob& blob, VerifyMode mode, const std::function<void(std::uint64_t)>& step);
+Status VerifyBlob(const StoreContext& store, OpenedBlob& blob, VerifyMode mode, const std::function<void(std::uint64_t)>& step);
 
 // Both for a list, with progress over all of it. Blobs in `verified` (opened and verified just before) are taken over when the store
 // still has that very file unchanged, so that nothing is hashed twice.

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "core/store/audit.h"
+#include "core/store/gc.h"
 #include "core/store/index.h"
+#include "core/store/live.h"
 #include "core/store/lock.h"
 #include "core/store/recovery.h"
 #include "core/store/refs.h"
@@ -22,6 +25,10 @@ namespace {
 constexpr std::uint64_t kMaxCompositionBytes = 256 << 10;
 constexpr std::uint64_t kMaxStampBytes = 1024;
 constexpr std::uint64_t kMaxIndexBytes = 16 << 20;
+
+// Files and folders of veneer/.
+constexpr std::array<std::string_view, 10> kVeneerNames{"FORMAT", "audit",   "gen",   "lock",  "quarantine",
+                                                        "refs",   "staging", "state", "trash", "verified"};
 
 std::string CodeText(Code code) { return fmt::format("E{} {}", static_cast<int>(code), CodeName(code)); }
 
@@ -85,9 +92,10 @@ class Checker {
       if (options_.progress) options_.progress(done, total);
     };
     for (const OpenedBlob& known : opened) {
-      const auto blob = OpenBlobFile(store_, Whole(known.digest));
+      auto blob = OpenBlobFile(store_, Whole(known.digest));
       Status status = blob ? VerifyBlob(store_, *blob, VerifyMode::kFull, step) : Status(std::unexpected(blob.error()));
       if (!status) bad.push_back(std::move(status).error());
+      if (blob && blob->verity) ++report_.verity_blobs;
     }
     return bad;
   }
@@ -121,6 +129,7 @@ class Checker {
 
   Status CheckBlobFolder() {
     VENEER_ASSIGN(const auto names, ListNames(sys_, store_.blobs));
+    VENEER_ASSIGN(const auto staged, ListNames(sys_, store_.staging));
     for (const std::string& name : names) {
       const auto digest = ParseDigest("sha256:" + name, "");
       if (!digest) {
@@ -132,10 +141,19 @@ class Checker {
         Add(blob.error());
         continue;
       }
+      // A second name outside the store is somebody's way to write to the blob. One in staging/ is an import's that has not ended.
+      if (blob->info.links > 1 && staged.empty())
+        Add({Code::BLOB_CHANGED, blob->at,
+             fmt::format("has {} hard links; a blob has one name: remove the others, or the blob, and import it again", blob->info.links)});
       ++report_.blobs;
       report_.blob_bytes += blob->size;
     }
     return {};
+  }
+
+  void NeedFiles(const GenerationRecord& record) {
+    if (record.composition) compositions_.insert(*record.composition);
+    if (record.statement) needed_.insert(*record.statement);
   }
 
   // The chain of records up to the current one; what they activate must be there for the current and the retained ones.
@@ -152,12 +170,13 @@ class Checker {
       const bool chained = generation == 1 ? !stored->record.prev_record : !prev || stored->record.prev_record == prev;
       if (!chained) AddCorrupt(store_.gen.At(std::to_string(generation)), "does not follow the generation before it");
       prev = stored->digest;
-      if (generation + kRetainedGenerations >= current.generation && stored->record.composition)
-        compositions_.insert(*stored->record.composition);
-      if (generation + kRetainedGenerations >= current.generation && stored->record.statement) needed_.insert(*stored->record.statement);
+      if (generation + kRetainedGenerations >= current.generation) NeedFiles(stored->record);
       if (generation == current.generation && (stored->digest != current.record || stored->record.composition != current.composition))
         AddCorrupt(store_.gen.At(std::to_string(generation)), "is not the record CURRENT names");
     }
+    // The rollback targets before these; a record that cannot be read was said above.
+    const auto retained = ReadRetained(store_, current.generation);
+    for (const auto& [generation, stored] : retained.value_or(RetainedGenerations())) NeedFiles(stored.record);
     VENEER_ASSIGN(const auto names, ListNames(sys_, store_.gen));
     for (const std::string& name : names) {
       const bool known = name.size() < 20 && !name.empty() && name.find_first_not_of("0123456789") == std::string::npos && name[0] != '0' &&
@@ -244,18 +263,28 @@ class Checker {
     for (const Dir& dir : store_.refs) dirs.push_back(&dir);
     for (const Dir* dir : dirs) {
       VENEER_ASSIGN(const auto names, ListNames(sys_, *dir));
-      for (const std::string& name : names) {
+      for (const std::string& name : names)
         if (IsBesideName(name)) AddCorrupt(dir->At(name), "left by an interrupted write; `veneer fsck --repair` removes it");
-        if (dir == &store_.state && name != kCurrentName && !IsBesideName(name))
-          AddCorrupt(dir->At(name), "is none of the store's files; remove it");
-      }
     }
+    VENEER_TRY(
+        CheckNames(store_.veneer, [](const std::string& name) { return std::ranges::find(kVeneerNames, name) != kVeneerNames.end(); }));
+    VENEER_TRY(CheckNames(store_.state, [](const std::string& name) { return name == kCurrentName; }));
+    VENEER_TRY(CheckNames(store_.audit, [](const std::string& name) { return SegmentNumber(name).has_value(); }));
+    VENEER_TRY(CheckNames(store_.trash, [](const std::string& name) { return TrashTime(name).has_value(); }));
+    VENEER_TRY(CheckNames(store_.verified, [](const std::string& name) { return ParseDigest("sha256:" + name, "").has_value(); }));
     VENEER_ASSIGN(const auto staged, ListNames(sys_, store_.staging));
     for (const std::string& name : staged) {
       const auto fd = sys_.Open(store_.staging.fd.get(), name, OpenMode::kReadWrite, 0);
       const auto free = fd ? sys_.TryLock(fd->get(), 0, LockKind::kExclusive) : SysResult<bool>(true);
       if (free && *free) AddCorrupt(store_.staging.At(name), "left by an interrupted import; `veneer fsck --repair` removes it");
     }
+    return {};
+  }
+
+  Status CheckNames(const Dir& dir, bool (*is_ours)(const std::string& name)) {
+    VENEER_ASSIGN(const auto names, ListNames(sys_, dir));
+    for (const std::string& name : names)
+      if (!is_ours(name) && !IsBesideName(name)) AddCorrupt(dir.At(name), "is none of the store's files; remove it");
     return {};
   }
 

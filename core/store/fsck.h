@@ -28,6 +28,7 @@ struct Finding {
 struct FsckReport {
   std::vector<Finding> findings;
   std::uint64_t blobs = 0, blob_bytes = 0, generations = 0, refs = 0, audit_records = 0;
+  std::uint64_t verity_blobs = 0;  // full: those that the kernel proves on every read
   [[nodiscard]] bool clean() const { return findings.empty(); }
   [[nodiscard]] bool problems_left() const;
 };

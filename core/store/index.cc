@@ -6,6 +6,7 @@
 
 #include "core/manifest/canonical.h"
 #include "core/store/blobs.h"
+#include "core/store/live.h"
 #include "core/store/recovery.h"
 #include "core/store/refs.h"
 
@@ -36,12 +37,10 @@ Result<std::string> BuildIndex(const StoreContext& store, const Current& current
   for (const Ref& ref : refs) {
     if (const auto composition = CompositionOf(ref.record)) AddDescriptor(store, *composition, kNameAnnotation, ref.name, descriptors);
   }
-  const std::uint64_t oldest = current.generation > kRetainedGenerations ? current.generation - kRetainedGenerations : 1;
-  for (std::uint64_t generation = current.generation; generation >= oldest; --generation) {
-    VENEER_ASSIGN(const StoredGeneration stored, ReadGenerationFile(store, generation));
+  VENEER_ASSIGN(const RetainedGenerations retained, ReadRetained(store, current.generation));
+  for (const auto& [generation, stored] : retained)
     if (stored.record.composition)
       AddDescriptor(store, *stored.record.composition, kGenerationAnnotation, std::to_string(generation), descriptors);
-  }
   return CanonicalObject(
       {{"schemaVersion", CanonicalInteger(2)}, {"mediaType", CanonicalString(kIndexType)}, {"manifests", CanonicalArray(descriptors)}});
 }

@@ -11,8 +11,6 @@
 
 namespace veneer {
 
-inline constexpr std::uint64_t kRetainedGenerations = 3;  // before the current one
-
 // The bytes it should have: the named compositions by name, then those of the current and the retained generations, newest first.
 // A composition that is not in the store is left out (fsck names it).
 Result<std::string> BuildIndex(const StoreContext& store, const Current& current);

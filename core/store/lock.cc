@@ -45,6 +45,11 @@ Result<StoreLock> StoreLock::ForReader(const StoreContext& store) {
   return StoreLock(std::move(fd));
 }
 
+Result<StoreLock> StoreLock::ForCollector(const StoreContext& store) {
+  VENEER_ASSIGN(UniqueFd fd, Acquire(store, kReaderByte, LockKind::kExclusive, "a reader"));
+  return StoreLock(std::move(fd));
+}
+
 Status StoreLock::Create(const StoreContext& store) {
   const auto fd = store.sys->Open(store.veneer.fd.get(), kLockName, OpenMode::kCreate, kPrivatePermissions);
   if (!fd && fd.error() != EEXIST) return Fail(IoError(fd.error(), store.veneer.At(kLockName), "make the lock file"));

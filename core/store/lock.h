@@ -16,6 +16,8 @@ class StoreLock {
   // E601 when byte 0 (byte 1) cannot be had within the time given in the store's options.
   static Result<StoreLock> ForWriter(const StoreContext& store);
   static Result<StoreLock> ForReader(const StoreContext& store);
+  // Byte 1 alone, for a writer that takes names away; it holds byte 0 already.
+  static Result<StoreLock> ForCollector(const StoreContext& store);
 
   // Makes the lock file when it is absent: Init only.
   static Status Create(const StoreContext& store);

@@ -15,13 +15,12 @@ namespace veneer {
 namespace {
 
 constexpr const char* kCurrentAt = "veneer/state/CURRENT";
-constexpr const char* kNeverGuess =
-    "; veneer never guesses which composition is active: restore the store from a copy, or look at `veneer log` and `veneer fsck`";
 
-constexpr std::array<std::pair<GenerationOp, std::string_view>, 4> kOps{{{GenerationOp::kInit, "init"},
+constexpr std::array<std::pair<GenerationOp, std::string_view>, 5> kOps{{{GenerationOp::kInit, "init"},
                                                                          {GenerationOp::kActivate, "activate"},
                                                                          {GenerationOp::kRollback, "rollback"},
-                                                                         {GenerationOp::kDeactivate, "deactivate"}}};
+                                                                         {GenerationOp::kDeactivate, "deactivate"},
+                                                                         {GenerationOp::kSetCurrent, "set-current"}}};
 
 std::string DigestText(const std::optional<Digest>& digest) { return digest ? digest->Text() : std::string(kNone); }
 
@@ -96,6 +95,13 @@ Result<GenerationRecord> ReadGenerationMembers(const Json& json) {
   VENEER_ASSIGN(record.op, FindName<GenerationOp>(kOps, op, "/op"));
   VENEER_ASSIGN(const std::string verify, Member(json, "verify"));
   VENEER_ASSIGN(record.verify, FindName<VerifyMode>(kModes, verify, "/verify"));
+  const Json* const verity = json.Find("verity");
+  if (verity == nullptr) return record;
+  for (const auto& [blob, measured] : verity->members) {
+    VENEER_ASSIGN(const Digest digest, ParseDigest(blob, "/verity"));
+    VENEER_ASSIGN(const std::string text, measured.String());
+    VENEER_ASSIGN(record.verity[digest], ParseDigest(text, "/verity"));
+  }
   return record;
 }
 
@@ -113,10 +119,10 @@ std::string PrintCurrent(const Current& current) {
 Result<Current> ParseCurrent(std::string_view text) {
   const auto body = CheckCrcLine(text);
   if (!body)
-    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("its checksum does not fit its {} bytes{}", text.size(), kNeverGuess));
+    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("its checksum does not fit its {} bytes; {}", text.size(), kChooseGeneration));
   auto current = ReadCurrentLines(*body);
   if (!current || PrintCurrent(*current) != text)
-    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("is not a pointer of version 1{}", kNeverGuess));
+    return Fail(Code::STATE_CORRUPT, kCurrentAt, fmt::format("is not a pointer of version 1; {}", kChooseGeneration));
   return *std::move(current);
 }
 
@@ -129,22 +135,26 @@ std::string_view GenerationOpName(GenerationOp op) {
 std::string_view VerifyModeName(VerifyMode mode) { return mode == VerifyMode::kStamp ? "stamp" : "full"; }
 
 std::string PrintGeneration(const GenerationRecord& record) {
-  return CanonicalObject({{"gen", CanonicalInteger(record.generation)},
-                          {"op", CanonicalString(GenerationOpName(record.op))},
-                          {"composition", CanonicalString(DigestText(record.composition))},
-                          {"ancestor", CanonicalInteger(record.ancestor)},
-                          {"prev_record", CanonicalString(DigestText(record.prev_record))},
-                          {"tx", CanonicalString(record.tx)},
-                          {"statement", CanonicalString(DigestText(record.statement))},
-                          {"verify", CanonicalString(VerifyModeName(record.verify))},
-                          {"build", CanonicalString(record.build)},
-                          {"time", CanonicalString(record.time)}});
+  CanonicalMembers members{{"gen", CanonicalInteger(record.generation)},
+                           {"op", CanonicalString(GenerationOpName(record.op))},
+                           {"composition", CanonicalString(DigestText(record.composition))},
+                           {"ancestor", CanonicalInteger(record.ancestor)},
+                           {"prev_record", CanonicalString(DigestText(record.prev_record))},
+                           {"tx", CanonicalString(record.tx)},
+                           {"statement", CanonicalString(DigestText(record.statement))},
+                           {"verify", CanonicalString(VerifyModeName(record.verify))},
+                           {"build", CanonicalString(record.build)},
+                           {"time", CanonicalString(record.time)}};
+  CanonicalMembers verity;
+  for (const auto& [blob, measured] : record.verity) verity[blob.Text()] = CanonicalString(measured.Text());
+  if (!verity.empty()) members["verity"] = CanonicalObject(verity);
+  return CanonicalObject(members);
 }
 
 Result<GenerationRecord> ParseGeneration(std::string_view text, std::uint64_t generation) {
   const std::string at = fmt::format("veneer/gen/{}", generation);
   const auto corrupt = [&at](std::string_view why) { return Fail(Code::STATE_CORRUPT, at, std::string(why)); };
-  const auto json = ParseJson(text, {.bytes = kMaxRecordBytes, .depth = 1, .items = 32});
+  const auto json = ParseJson(text, {.bytes = kMaxRecordBytes, .depth = 2, .items = 512});
   if (!json) return corrupt(json.error().Text());
   auto record = ReadGenerationMembers(*json);
   if (!record) return corrupt(record.error().Text());

@@ -3,6 +3,7 @@
 #define VENEER_CORE_STORE_RECORDS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,12 @@
 namespace veneer {
 
 inline constexpr std::uint64_t kMaxCurrentBytes = 512;
-inline constexpr std::uint64_t kMaxRecordBytes = 4096;
+inline constexpr std::uint64_t kMaxRecordBytes = 64 << 10;
+
+// The remedy when nothing says which generation is active.
+inline constexpr std::string_view kChooseGeneration =
+    "veneer never guesses which composition is active: restore the store from a copy, or choose a generation of `veneer log` with "
+    "`veneer fsck --set-current N`";
 
 // state/CURRENT.
 struct Current {
@@ -27,7 +33,7 @@ std::string PrintCurrent(const Current& current);
 // E602 for anything but the exact bytes PrintCurrent gives.
 Result<Current> ParseCurrent(std::string_view text);
 
-enum class GenerationOp { kInit, kActivate, kRollback, kDeactivate };
+enum class GenerationOp { kInit, kActivate, kRollback, kDeactivate, kSetCurrent };
 std::string_view GenerationOpName(GenerationOp op);  // "init", "activate", …
 
 enum class VerifyMode {
@@ -46,7 +52,8 @@ struct GenerationRecord {
   std::string tx;
   std::optional<Digest> statement;
   VerifyMode verify = VerifyMode::kStamp;
-  std::string build, time;  // information only
+  std::map<Digest, Digest> verity;  // of the blobs that fs-verity sealed: by their digest, what the kernel measures
+  std::string build, time;          // information only
   bool operator==(const GenerationRecord&) const = default;
 };
 std::string PrintGeneration(const GenerationRecord& record);

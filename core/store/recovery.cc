@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -27,10 +28,11 @@ Status CheckRecord(const StoreContext& store, const Current& current) {
   const auto record = ReadGenerationFile(store, current.generation);
   const std::string at = store.gen.At(std::to_string(current.generation));
   if (!record && record.error().code == Code::NO_ROLLBACK_TARGET)
-    return Fail(Code::STATE_CORRUPT, at, "the record of the active generation is missing; restore the store from a copy");
+    return Fail(Code::STATE_CORRUPT, at, fmt::format("the record of the active generation is missing; {}", kChooseGeneration));
   if (!record) return Fail(record.error());
   if (record->digest != current.record || record->record.tx != current.tx || record->record.composition != current.composition)
-    return Fail(Code::STATE_CORRUPT, at, "the record of the active generation is not the one CURRENT names; restore the store from a copy");
+    return Fail(Code::STATE_CORRUPT, at,
+                fmt::format("the record of the active generation is not the one CURRENT names; {}", kChooseGeneration));
   return {};
 }
 
@@ -48,6 +50,13 @@ Result<AuditLog> OpenLog(const StoreContext& store, const Current& current, std:
     VENEER_TRY(SyncDir(*store.sys, store.audit));
   }
   return log;
+}
+
+// Without a pointer nothing tells a crash from a commit that was not recorded.
+Status EndWithoutPointer(const StoreContext& store, AuditLog& log) {
+  for (const std::string& tx : log.state().open_transactions)
+    VENEER_TRY(log.Append(store, "abort", {{"tx", CanonicalString(tx)}, {"code", CanonicalString("CURRENT_LOST")}}));
+  return {};
 }
 
 // Step 4. The rename may be visible and not durable: without the sync a power cut could take it back after the log said "commit".
@@ -106,14 +115,24 @@ Status RemoveLitter(const StoreContext& store, const Current& current, std::vect
   return {};
 }
 
+// The highest number in gen/, committed or not: a number is never given twice when nobody knows.
+Result<std::uint64_t> HighestGeneration(const StoreContext& store) {
+  VENEER_ASSIGN(const auto names, ListNames(*store.sys, store.gen));
+  std::uint64_t highest = 0;
+  for (const std::string& name : names) {
+    std::uint64_t number = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size()) highest = std::max(highest, number);
+  }
+  return highest;
+}
+
 }  // namespace
 
 Result<Current> ReadCurrentFile(const StoreContext& store) {
   const auto text = ReadSmallFile(*store.sys, store.state, kCurrentName, kMaxCurrentBytes);
   if (!text) return Fail(text.error());
-  if (!*text)
-    return Fail(Code::STATE_CORRUPT, store.state.At(kCurrentName),
-                "is missing; veneer never guesses which composition is active: restore the store from a copy");
+  if (!*text) return Fail(Code::STATE_CORRUPT, store.state.At(kCurrentName), fmt::format("is missing; {}", kChooseGeneration));
   return ParseCurrent(**text);
 }
 
@@ -132,6 +151,23 @@ Result<Recovered> Recover(const StoreContext& store, PointerRule rule) {
   VENEER_ASSIGN(recovered.log, OpenLog(store, recovered.current, recovered.actions));
   VENEER_TRY(EndOpenTransactions(store, recovered.current, recovered.log, recovered.actions));
   VENEER_TRY(RemoveLitter(store, recovered.current, recovered.actions));
+  return recovered;
+}
+
+Result<Recovered> RecoverWithoutPointer(const StoreContext& store) {
+  const auto current = ReadCurrentFile(store);
+  const Status whole = current ? CheckRecord(store, *current) : Status(std::unexpected(current.error()));
+  if (whole)
+    return Fail(Code::EXPECTED_CURRENT, store.state.At(kCurrentName),
+                fmt::format("is whole and names generation {}; `veneer rollback --to N` goes to another one", current->generation));
+  if (whole.error().code != Code::STATE_CORRUPT) return Fail(whole.error());
+  Recovered recovered;
+  VENEER_ASSIGN(recovered.current.generation, HighestGeneration(store));
+  const std::string last = std::to_string(recovered.current.generation);
+  VENEER_ASSIGN(const auto record, ReadSmallFile(*store.sys, store.gen, last, kMaxRecordBytes));
+  recovered.current.record = Sha256::Of(record.value_or(""));  // damaged or not: the chain goes on over these bytes
+  VENEER_ASSIGN(recovered.log, OpenLog(store, recovered.current, recovered.actions));
+  VENEER_TRY(EndWithoutPointer(store, recovered.log));
   return recovered;
 }
 

@@ -35,6 +35,10 @@ enum class PointerRule { kMustExist, kMayBeAbsent };  // kMayBeAbsent: Init
 // E602 pointer or record, E610, E611, E612, E603, E502.
 Result<Recovered> Recover(const StoreContext& store, PointerRule rule = PointerRule::kMustExist);
 
+// For the explicit choice of a generation, when the pointer or the record it names is damaged; E613 when they are whole. `current` has
+// the highest generation there is, whatever became of it, and no composition.
+Result<Recovered> RecoverWithoutPointer(const StoreContext& store);
+
 }  // namespace veneer
 
 #endif  // VENEER_CORE_STORE_RECOVERY_H_

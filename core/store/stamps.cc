@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <utility>
 
@@ -26,12 +28,26 @@ bool TakeNumber(std::string_view& text, std::string_view name, T& value) {
   return true;
 }
 
+// Takes "verity none\n" or "verity sha256:…\n".
+bool TakeVerity(std::string_view& text, std::optional<Digest>& verity) {
+  constexpr std::string_view kName = "verity ";
+  const auto end = text.find('\n');
+  if (!text.starts_with(kName) || end == std::string_view::npos) return false;
+  const std::string_view value = text.substr(kName.size(), end - kName.size());
+  text.remove_prefix(end + 1);
+  if (value == kNone) return true;
+  const auto digest = ParseDigest(value, "");
+  if (digest) verity = *digest;
+  return digest.has_value();
+}
+
 }  // namespace
 
 std::string PrintStamp(const Stamp& stamp) {
   const FileInfo& info = stamp.info;
-  return WithCrcLine(fmt::format("veneer-stamp 1\ndevice {}\ninode {}\nsize {}\nmtime_ns {}\nctime_ns {}\nwhen_ns {}\nbuild {}\n",
-                                 info.device, info.inode, info.size, info.mtime_ns, info.ctime_ns, stamp.when_ns, stamp.build));
+  return WithCrcLine(fmt::format(
+      "veneer-stamp 1\ndevice {}\ninode {}\nsize {}\nmtime_ns {}\nctime_ns {}\nwhen_ns {}\nverity {}\nbuild {}\n", info.device, info.inode,
+      info.size, info.mtime_ns, info.ctime_ns, stamp.when_ns, stamp.verity ? stamp.verity->Text() : std::string(kNone), stamp.build));
 }
 
 std::optional<Stamp> ParseStamp(std::string_view text) {
@@ -43,7 +59,8 @@ std::optional<Stamp> ParseStamp(std::string_view text) {
   if (!TakeNumber(rest, "veneer-stamp", version) || version != 1) return std::nullopt;
   if (!TakeNumber(rest, "device", stamp.info.device) || !TakeNumber(rest, "inode", stamp.info.inode) ||
       !TakeNumber(rest, "size", stamp.info.size) || !TakeNumber(rest, "mtime_ns", stamp.info.mtime_ns) ||
-      !TakeNumber(rest, "ctime_ns", stamp.info.ctime_ns) || !TakeNumber(rest, "when_ns", stamp.when_ns) || !rest.starts_with("build "))
+      !TakeNumber(rest, "ctime_ns", stamp.info.ctime_ns) || !TakeNumber(rest, "when_ns", stamp.when_ns) ||
+      !TakeVerity(rest, stamp.verity) || !rest.starts_with("build "))
     return std::nullopt;
   stamp.build = rest.substr(6, rest.size() - 7);
   return stamp;
@@ -55,19 +72,33 @@ bool IsTrusted(const Stamp& stamp, const FileInfo& now) {
          then.ctime_ns == now.ctime_ns && stamp.when_ns - now.ctime_ns >= kSettleNs;
 }
 
-bool HasTrustedStamp(const StoreContext& store, const Digest& digest, const FileInfo& now) {
+std::optional<Stamp> TrustedStamp(const StoreContext& store, const Digest& digest, const UniqueFd& fd, const FileInfo& now) {
   const auto text = ReadSmallFile(*store.sys, store.verified, digest.Hex(), kMaxStampBytes);
-  if (!text || !*text) return false;
-  const auto stamp = ParseStamp(**text);
-  return stamp && IsTrusted(*stamp, now);
+  if (!text || !*text) return std::nullopt;
+  auto stamp = ParseStamp(**text);
+  if (!stamp) return std::nullopt;
+  const bool trusted = stamp->verity ? MeasureVerity(store, fd) == stamp->verity : IsTrusted(*stamp, now);
+  return trusted ? std::move(stamp) : std::nullopt;
 }
 
-void WriteStamp(const StoreContext& store, const Digest& digest, const FileInfo& info, std::int64_t when_ns) {
-  const Stamp stamp{info, when_ns, store.options.build};
-  if (!IsTrusted(stamp, info)) return;
+void WriteStamp(const StoreContext& store, const Digest& digest, const Stamp& stamp) {
+  if (!stamp.verity && !IsTrusted(stamp, stamp.info)) return;
   const auto file = StagedFile::Create(store, kPrivatePermissions, PrintStamp(stamp));
   if (!file || !RemoveFile(*store.sys, store.verified, digest.Hex())) return;
   (void)file->LinkInto(store.verified, digest.Hex());  // a race with another verifier: its stamp is as good
+}
+
+bool EnableVerity(const StoreContext& store, const UniqueFd& fd) {
+  const auto enabled = store.sys->EnableVerity(fd.get());
+  return enabled || enabled.error() == EEXIST;
+}
+
+std::optional<Digest> MeasureVerity(const StoreContext& store, const UniqueFd& fd) {
+  const auto measured = store.sys->MeasureVerity(fd.get());
+  Digest digest;
+  if (!measured || measured->size() != digest.bytes.size()) return std::nullopt;
+  std::ranges::copy(*measured, digest.bytes.begin());
+  return digest;
 }
 
 }  // namespace veneer

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "core/store/index.h"
+#include "core/store/live.h"
 #include "core/store/lock.h"
 #include "core/store/recovery.h"
 
 namespace veneer {
-namespace {}  // namespace
 
 Store::Store(StoreContext context)
     : context_(std::make_unique<const StoreContext>(std::move(context))), closed_for_writing_(std::make_unique<std::atomic<bool>>(false)) {}
@@ -151,11 +151,19 @@ Result<OpenedComposition> Store::OpenComposition(const Digest& id, VerifyMode mo
   return veneer::OpenComposition(*context_, id, std::nullopt, mode, {}, progress);
 }
 
-Result<Activation> Store::Switch(const SwitchRequest& request, const SwitchOptions& options) {
-  VENEER_TRY(CheckWritable());
-  auto activation = RunSwitch(*context_, request, options);
+Result<Activation> Store::Watched(Result<Activation> activation) {
   if (!activation && activation.error().code == Code::DURABILITY_UNKNOWN) *closed_for_writing_ = true;
   return activation;
+}
+
+Result<Activation> Store::Switch(const SwitchRequest& request, const SwitchOptions& options) {
+  VENEER_TRY(CheckWritable());
+  return Watched(RunSwitch(*context_, request, options));
+}
+
+Result<Activation> Store::SetCurrent(std::uint64_t generation, const SwitchOptions& options) {
+  VENEER_TRY(CheckWritable());
+  return Watched(RunSetCurrent(*context_, generation, options));
 }
 
 Result<Activation> Store::Activate(const Digest& composition, const std::optional<Digest>& statement, const SwitchOptions& options) {
@@ -168,6 +176,31 @@ Result<Activation> Store::Rollback(std::optional<std::uint64_t> to, const Switch
 
 Result<Activation> Store::Deactivate(const SwitchOptions& options) {
   return Switch({GenerationOp::kDeactivate, std::nullopt, std::nullopt, std::nullopt}, options);
+}
+
+Status Store::KeepGeneration(std::uint64_t generation, std::vector<std::string>& warnings) {
+  VENEER_TRY(CheckWritable());
+  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
+  VENEER_ASSIGN(Recovered recovered, Recover(*context_));
+  VENEER_ASSIGN(const Ref name, NameToKeep(*context_, generation));
+  const auto taken = ReadRef(*context_, name.kind, name.name);
+  if (taken && !IsKept(*taken))
+    return Fail(Code::NAME_DUPLICATE, name.name, "is the name of a composition that was sealed under it; give that one another name");
+  VENEER_TRY(WriteRef(*context_, name));
+  LogChange(recovered, "ref", {{"ref", CanonicalString(fmt::format("{}/{}", RefKindName(name.kind), name.name))}}, warnings);
+  return {};
+}
+
+Result<bool> Store::ReleaseGeneration(std::uint64_t generation, std::vector<std::string>& warnings) {
+  const auto kept = GetRef(RefKind::kComposition, KeptName(generation));
+  if (!kept && kept.error().code != Code::BLOB_MISSING) return Fail(kept.error());
+  if (!kept || !IsKept(*kept)) return false;
+  return RemoveRef(RefKind::kComposition, KeptName(generation), warnings);
+}
+
+Result<GcReport> Store::CollectGarbage(const GcOptions& options) {
+  VENEER_TRY(CheckWritable());
+  return RunGc(*context_, options);
 }
 
 Result<FsckReport> Store::Fsck(const FsckOptions& options) {

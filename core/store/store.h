@@ -24,6 +24,7 @@
 #include "core/store/audit.h"
 #include "core/store/blobs.h"
 #include "core/store/fsck.h"
+#include "core/store/gc.h"
 #include "core/store/layout.h"
 #include "core/store/records.h"
 #include "core/store/refs.h"
@@ -98,6 +99,14 @@ class Store {
   // Composition none: readers get E605.
   Result<Activation> Deactivate(const SwitchOptions& options);
 
+  // When CURRENT is damaged, and only then (E613): makes active what a generation activated. Codes of Activate, E606.
+  Result<Activation> SetCurrent(std::uint64_t generation, const SwitchOptions& options);
+  // Gives a generation the composition name KeptName(generation), so that garbage collection leaves what it needs; and takes it away
+  // again (false: it had none). E606, E605, E301-E305, E206 when another composition has the name. `warnings` as of an import.
+  Status KeepGeneration(std::uint64_t generation, std::vector<std::string>& warnings);
+  Result<bool> ReleaseGeneration(std::uint64_t generation, std::vector<std::string>& warnings);
+  // Takes what nothing needs out of the store. Codes: see RunGc.
+  Result<GcReport> CollectGarbage(const GcOptions& options);
   // Finds what is wrong, and with `repair` mends what can be mended without choosing a composition.
   Result<FsckReport> Fsck(const FsckOptions& options);
 
@@ -105,6 +114,7 @@ class Store {
   explicit Store(StoreContext context);
   Status CheckWritable() const;  // E614
   void LogChange(Recovered& recovered, std::string_view event, CanonicalMembers members, std::vector<std::string>& warnings) const;
+  Result<Activation> Watched(Result<Activation> activation);  // closes the handle on E604
   Result<Activation> Switch(const SwitchRequest& request, const SwitchOptions& options);
 
   std::unique_ptr<const StoreContext> context_;

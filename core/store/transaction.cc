@@ -96,7 +96,7 @@ class Commit {
                        {{"tx", CanonicalString(record_.tx)},
                         {"op", CanonicalString(GenerationOpName(record_.op))},
                         {"gen", CanonicalInteger(record_.generation)},
-                        {"from", CanonicalString(DigestText(old_.composition))},
+                        {"from", CanonicalString(record_.op == GenerationOp::kSetCurrent ? "unknown" : DigestText(old_.composition))},
                         {"to", CanonicalString(DigestText(record_.composition))}});
   }
 
@@ -188,6 +188,27 @@ Result<GenerationRecord> NextRecord(const StoreContext& store, const Current& cu
   return record;
 }
 
+// Steps 4 to 13.
+Result<Activation> ProveAndCommit(const StoreContext& store, Recovered& recovered, GenerationOp op, const Target& target,
+                                  const SwitchOptions& options, std::vector<OpenedBlob> verified, ActivationProgress& progress) {
+  VENEER_TRY(progress.Advance(ActivationState::kValidating));
+  for (const StagedBlob& blob : options.place) VENEER_TRY(PlaceBlob(store, blob));
+  if (!options.place.empty()) VENEER_TRY(SyncDir(*store.sys, store.blobs));
+  std::optional<OpenedComposition> opened;  // keeps the proven files open until the end
+  if (target.composition) {
+    // Step 4: every blob, proven through the descriptor that stays open. E301-E305, nothing changed.
+    VENEER_ASSIGN(opened,
+                  OpenComposition(store, *target.composition, target.statement, options.verify, std::move(verified), options.progress));
+    // Steps 5 and 6: trust, headers, shapes, budget: the caller's. E4xx, E5xx, E7xx, nothing changed.
+    if (options.validate) VENEER_TRY(options.validate(*opened));
+  }
+  VENEER_ASSIGN(GenerationRecord record, NextRecord(store, recovered.current, op, target, options.verify));
+  if (opened)
+    for (const OpenedBlob& blob : opened->blobs)
+      if (blob.verity) record.verity[blob.digest] = *blob.verity;
+  return Commit(store, recovered, std::move(record), progress).Run();  // steps 7 to 13; step 14 is the caller's
+}
+
 Result<Activation> SwitchLocked(const StoreContext& store, const SwitchRequest& request, const SwitchOptions& options,
                                 std::vector<OpenedBlob> verified, ActivationProgress& progress) {
   // Step 1: byte 0. E601, nothing changed.
@@ -205,17 +226,17 @@ Result<Activation> SwitchLocked(const StoreContext& store, const SwitchRequest& 
     return unchanged;
   }
   VENEER_TRY(CheckExpected(current, options.expect));
-  VENEER_TRY(progress.Advance(ActivationState::kValidating));
-  std::optional<OpenedComposition> opened;  // keeps the proven files open until the end
-  if (target.composition) {
-    // Step 4: every blob, proven through the descriptor that stays open. E301-E305, nothing changed.
-    VENEER_ASSIGN(opened,
-                  OpenComposition(store, *target.composition, target.statement, options.verify, std::move(verified), options.progress));
-    // Steps 5 and 6: trust, headers, shapes, budget: the caller's. E4xx, E5xx, E7xx, nothing changed.
-    if (options.validate) VENEER_TRY(options.validate(*opened));
-  }
-  VENEER_ASSIGN(GenerationRecord record, NextRecord(store, current, request.op, target, options.verify));
-  return Commit(store, recovered, std::move(record), progress).Run();  // steps 7 to 13; step 14 is the caller's
+  return ProveAndCommit(store, recovered, request.op, target, options, std::move(verified), progress);
+}
+
+Result<Activation> SetCurrentLocked(const StoreContext& store, std::uint64_t generation, const SwitchOptions& options,
+                                    ActivationProgress& progress) {
+  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(store));
+  VENEER_ASSIGN(const StoredGeneration chosen, ReadGenerationFile(store, generation));
+  VENEER_ASSIGN(Recovered recovered, RecoverWithoutPointer(store));
+  const Target target{chosen.record.composition, chosen.record.statement, chosen.record.ancestor};
+  progress.SetComposition(target.composition);
+  return ProveAndCommit(store, recovered, GenerationOp::kSetCurrent, target, options, {}, progress);
 }
 
 }  // namespace
@@ -240,6 +261,13 @@ Result<OpenedComposition> OpenComposition(const StoreContext& store, const Diges
 Result<Activation> RunSwitch(const StoreContext& store, const SwitchRequest& request, const SwitchOptions& options) {
   ActivationProgress progress(*store.sys, options.transitions, request.composition);
   auto activation = SwitchLocked(store, request, options, VerifyAhead(store, request, options), progress);
+  if (!activation) progress.Abort(activation.error());
+  return activation;
+}
+
+Result<Activation> RunSetCurrent(const StoreContext& store, std::uint64_t generation, const SwitchOptions& options) {
+  ActivationProgress progress(*store.sys, options.transitions, std::nullopt);
+  auto activation = SetCurrentLocked(store, generation, options, progress);
   if (!activation) progress.Abort(activation.error());
   return activation;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct SwitchOptions {
   std::function<Status(const OpenedComposition&)> validate = {};
   TransitionLog transitions = {};
   Progress progress = {};  // of hashing
+  // Put into the store under the writer's lock, before the files are opened: the composition and its statement, which no name protects
+  // from garbage collection until they are active.
+  std::span<const StagedBlob> place = {};
 };
 
 struct SwitchRequest {
@@ -62,6 +66,10 @@ struct Activation {
 
 // E604: the new pointer is visible but maybe not durable; the caller closes its handle for writing.
 Result<Activation> RunSwitch(const StoreContext& store, const SwitchRequest& request, const SwitchOptions& options);
+
+// Makes what `generation` activated active again when nothing says which generation is, with all checks of an activation: op set-current,
+// above every number in use. E613 when the pointer is whole, E606 no such generation, E612.
+Result<Activation> RunSetCurrent(const StoreContext& store, std::uint64_t generation, const SwitchOptions& options);
 
 // Generation 1, in a layout without a pointer: the same steps. An interrupted Init is completed.
 Status RunInit(const StoreContext& store);

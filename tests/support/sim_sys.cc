@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
+#include "core/base/digest.h"
 #include "core/store/io.h"
 
 using veneer::SysResult;
@@ -113,7 +115,8 @@ SysResult<std::size_t> SimSys::Write(int fd, std::span<const std::byte> bytes) {
     if ((interrupted_ = !interrupted_)) return std::unexpected(EINTR);
     bytes = bytes.first(std::min<std::size_t>(bytes.size(), 7));
   }
-  return Call<std::size_t>("write " + Label(fd), [&] {
+  return Call<std::size_t>("write " + Label(fd), [&]() -> SysResult<std::size_t> {
+    if (!full_until_unlinked.empty()) return std::unexpected(ENOSPC);
     if (calls_ == short_write_at_) bytes = bytes.first((bytes.size() + 1) / 2);
     return inner_->Write(fd, bytes);
   });
@@ -163,19 +166,48 @@ SysStatus SimSys::LinkUnnamed(int fd, int to_dir, const std::string& to) {
 }
 
 SysStatus SimSys::Unlink(int dir, const std::string& name) {
-  return Call<void>("unlink " + Label(dir, name), [&] { return inner_->Unlink(dir, name); });
+  return Call<void>("unlink " + Label(dir, name), [&] {
+    if (!full_until_unlinked.empty() && Label(dir, name).starts_with(full_until_unlinked)) full_until_unlinked.clear();
+    return inner_->Unlink(dir, name);
+  });
 }
 
 SysResult<bool> SimSys::TryLock(int fd, std::uint64_t byte, veneer::LockKind kind) {
   return Call<bool>("lock " + std::to_string(byte) + " " + Label(fd), [&] { return inner_->TryLock(fd, byte, kind); });
 }
 
+SysFileKey SimSys::KeyOf(int fd) const {
+  const auto info = inner_->Stat(fd);
+  return info ? SysFileKey(info->device, info->inode) : SysFileKey();
+}
+
 SysStatus SimSys::EnableVerity(int fd) {
-  return Call<void>("enable verity " + Label(fd), [&] { return inner_->EnableVerity(fd); });
+  return Call<void>("enable verity " + Label(fd), [&]() -> SysStatus {
+    if (!verity) return inner_->EnableVerity(fd);
+    if (verity_error != 0) return std::unexpected(verity_error);
+    if (merkle_.contains(KeyOf(fd))) return std::unexpected(EEXIST);
+    // Any function of the bytes that is not their SHA-256 stands for the Merkle tree's root.
+    std::string bytes = "root of ";
+    std::array<std::byte, 4096> part{};
+    for (std::uint64_t offset = 0;;) {
+      const auto got = inner_->Pread(fd, part, offset);
+      if (!got || *got == 0) break;
+      bytes.append(reinterpret_cast<const char*>(part.data()), *got);
+      offset += *got;
+    }
+    const veneer::Digest root = veneer::Sha256::Of(bytes);
+    merkle_[KeyOf(fd)].assign(root.bytes.begin(), root.bytes.end());
+    return {};
+  });
 }
 
 SysResult<std::string> SimSys::MeasureVerity(int fd) {
-  return Call<std::string>("measure verity " + Label(fd), [&] { return inner_->MeasureVerity(fd); });
+  return Call<std::string>("measure verity " + Label(fd), [&]() -> SysResult<std::string> {
+    if (!verity) return inner_->MeasureVerity(fd);
+    const auto found = merkle_.find(KeyOf(fd));
+    if (found == merkle_.end()) return std::unexpected(ENODATA);
+    return found->second;
+  });
 }
 
 SysResult<UniqueFd> SimSys::WatchDirectory(int dir) {

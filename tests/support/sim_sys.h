@@ -6,9 +6,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/store/sys.h"
+
+using SysFileKey = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
 
 class SimSys final : public veneer::Sys {
  public:
@@ -31,6 +34,9 @@ class SimSys final : public veneer::Sys {
   void KillAfter(std::uint64_t at) { kill_after_ = at; }
   void ShortWriteAt(std::uint64_t at) { short_write_at_ = at; }  // half of the bytes, at least one
 
+  bool verity = false;                  // true: fs-verity as on a file system that has it, kept by this object for its files
+  int verity_error = 0;                 // not 0: what enabling fails with
+  std::string full_until_unlinked;      // not empty: a write is ENOSPC until a name that begins so has been unlinked
   bool unnamed_files = true;            // false: O_TMPFILE is not supported
   std::uint64_t file_system_magic = 0;  // not 0: what FileSystemMagic says
   std::int64_t wall_clock_offset_ns = 0;
@@ -74,7 +80,9 @@ class SimSys final : public veneer::Sys {
   veneer::SysResult<T> Call(const std::string& line, const std::function<veneer::SysResult<T>()>& make);
   int FaultBefore(const std::string& line);  // 0 or an errno value
 
+  SysFileKey KeyOf(int fd) const;
   veneer::Sys* inner_;
+  std::map<SysFileKey, std::string> merkle_;  // digests of the sealed files
   std::uint64_t calls_ = 0;
   std::vector<std::string> trace_;
   std::map<int, std::string> labels_;  // by descriptor; a reused number gets a new label when it is opened

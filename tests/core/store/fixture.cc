@@ -76,7 +76,7 @@ void UseMemoryDisk() {
   if (fs::is_directory("/dev/shm") && access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
 }
 
-int RunInChild(const std::function<int()>& body) {
+pid_t StartChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
@@ -87,10 +87,16 @@ int RunInChild(const std::function<int()>& body) {
     }
     _exit(status);
   }
+  return child;
+}
+
+int WaitForChild(pid_t child) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
+
+int RunInChild(const std::function<int()>& body) { return WaitForChild(StartChild(body)); }
 
 std::string Text(const FsckReport& report) {
   std::string text;

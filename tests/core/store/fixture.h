@@ -2,6 +2,8 @@
 #ifndef VENEER_TESTS_CORE_STORE_FIXTURE_H_
 #define VENEER_TESTS_CORE_STORE_FIXTURE_H_
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -76,6 +78,8 @@ void UseMemoryDisk();
 
 // What fork leaves: the exit status, or 128 + the signal.
 int RunInChild(const std::function<int()>& body);
+pid_t StartChild(const std::function<int()>& body);  // the two halves of it
+int WaitForChild(pid_t child);
 
 // One line per finding.
 std::string Text(const veneer::FsckReport& report);

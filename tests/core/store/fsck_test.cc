@@ -132,3 +132,13 @@ TEST_CASE("fsck: progress reaches the number of bytes of all blobs") {
   CHECK(last == all);
   CHECK(all == report.blob_bytes);
 }
+
+TEST_CASE("fsck: foreign names in each folder of the store, and a second name of a blob, are found") {
+  StoreFixture store;
+  for (const char* name : {"veneer/notes", "veneer/audit/seg-01", "veneer/verified/x", "veneer/trash/x", "veneer/state/x"})
+    WriteFile(store.root() / name, "x");
+  fs::create_hard_link(store.blob(kStyleBytes), store.Aside("second"));
+  CHECK(Codes(store.Fsck(false)) == Lines{"E305 at=blobs/sha256/" + Sha256::Of(kStyleBytes).Hex(), "E602 at=veneer/notes",
+                                          "E602 at=veneer/state/x", "E602 at=veneer/audit/seg-01", "E602 at=veneer/trash/x",
+                                          "E602 at=veneer/verified/x"});
+}

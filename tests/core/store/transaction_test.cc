@@ -304,3 +304,20 @@ TEST_CASE("transaction: the statement is kept with the generation, must be in th
   const auto back = Must(handle.Rollback(std::nullopt, {}));
   CHECK(Must(handle.ReadGeneration(back.generation)).statement == statement);
 }
+
+TEST_CASE("transaction: what is placed with an activation is there although no name protected it from a collection just before") {
+  StoreFixture store;
+  Store handle = store.Open();
+  std::vector<StagedBlob> blobs;
+  blobs.push_back(Must(handle.StageBytes(CompositionText({"safety", "style"}))));
+  blobs.push_back(Must(handle.StageBytes("{}")));
+  REQUIRE(
+      handle.PutRef({RefKind::kAdapter, "files",
+                     fmt::format(R"({{"f":["{}","{}","{}","{}","{}"]}})", Sha256::Of(kBaseBytes).Text(), Sha256::Of(kTokenizerBytes).Text(),
+                                 Sha256::Of(kStyleBytes).Text(), Sha256::Of(kSafetyBytes).Text(), Sha256::Of(kConfigBytes).Text())}));
+  Must(handle.CollectGarbage({.grace = std::chrono::seconds(0)}));
+  const Digest id = blobs[0].digest();
+  CHECK(handle.Activate(id, blobs[1].digest(), {}).error().code == Code::BLOB_MISSING);
+  CHECK(Must(handle.Activate(id, blobs[1].digest(), {.place = blobs})).composition == id);
+  CHECK(Text(store.Fsck()) == "");
+}
