@@ -45,6 +45,9 @@ struct Options {
   std::vector<std::string> stops;
   SamplingOptions sampling;
   bool ignore_eos = false;
+  bool lines = false;                 // a prompt a line, following the store
+  std::string on_switch = "abort";    // abort | keep | drain | reject
+  std::uint32_t switch_timeout = 60;  // seconds
 
   // the rest, by command
   std::optional<std::filesystem::path> out;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/out_of_memory.h"
 #include "core/compose/replace_conflicts.h"
 
 namespace veneer {
@@ -85,11 +86,23 @@ BaseFacts FactsOf(const Base& base, const Digest& hash) {
   return facts;
 }
 
+class CompositionValidator {
+ public:
+  static Result<ValidatedComposition> Run(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog);
+};
+
 Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
+  return RefusedMemoryIsAnError("validation", [&] { return CompositionValidator::Run(manifest, source, catalog); });
+}
+
+Result<ValidatedComposition> CompositionValidator::Run(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
   ValidatedComposition validated;
   validated.notes_ = Warnings(manifest);
-  VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
-  VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
+  validated.base_ = source.HeldBase(manifest.base_model_hash);
+  if (validated.base_ == nullptr) {
+    VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
+    VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
+  }
   const Base& base = *validated.base_;
   std::vector<AdapterFacts> facts;
   for (const AuthoredAdapter& entry : manifest.adapters) {
@@ -107,6 +120,7 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
   }
   VENEER_TRY(CheckReplacements(validated.adapters_));
   VENEER_ASSIGN(validated.composition_, SealManifest(manifest, FactsOf(base, manifest.base_model_hash), facts));
+  VENEER_TRY(base.file().CheckUnchanged(manifest.base_model_hash));  // all that was read above was read from the verified file
   return validated;
 }
 
@@ -144,11 +158,13 @@ Manifest ManifestOf(const Composition& composition) {
 }
 
 Result<ValidatedComposition> ValidateComposition(const Composition& composition, ArtifactSource& source, const Catalog& catalog) {
-  VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(ManifestOf(composition), source, catalog));
-  if (validated.composition().Id() != composition.Id())
-    return Fail(Code::IDENTITY_MISMATCH, composition.Id().Text(),
-                fmt::format("its files seal to {}; the stored composition does not describe them", validated.composition().Id().Text()));
-  return validated;
+  return RefusedMemoryIsAnError("validation", [&]() -> Result<ValidatedComposition> {
+    VENEER_ASSIGN(ValidatedComposition validated, CompositionValidator::Run(ManifestOf(composition), source, catalog));
+    if (validated.composition().Id() != composition.Id())
+      return Fail(Code::IDENTITY_MISMATCH, composition.Id().Text(),
+                  fmt::format("its files seal to {}; the stored composition does not describe them", validated.composition().Id().Text()));
+    return validated;
+  });
 }
 
 Result<BoundComposition> Bind(const ValidatedComposition& validated, const Catalog& catalog, const StageOptions& options) {

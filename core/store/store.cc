@@ -4,13 +4,13 @@
 
 #include <utility>
 
+#include "core/base/out_of_memory.h"
 #include "core/store/index.h"
 #include "core/store/live.h"
 #include "core/store/lock.h"
 #include "core/store/recovery.h"
 
 namespace veneer {
-
 Store::Store(StoreContext context)
     : context_(std::make_unique<const StoreContext>(std::move(context))), closed_for_writing_(std::make_unique<std::atomic<bool>>(false)) {}
 
@@ -134,11 +134,11 @@ Result<GenerationRecord> Store::ReadGeneration(std::uint64_t generation) const {
 
 Result<std::vector<AuditRecord>> Store::ReadLog() const { return ReadAudit(*context_); }
 
-Result<ActiveComposition> Store::OpenActive(VerifyMode mode, const Progress& progress) const {
+Result<OpenedActive> Store::OpenActive(VerifyMode mode, const Progress& progress) const {
   VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
   // A pointer that a power cut could still take back is not adopted.
   VENEER_TRY(SyncDir(*context_->sys, context_->state));
-  ActiveComposition active;
+  OpenedActive active;
   VENEER_ASSIGN(active.current, ReadCurrentFile(*context_));
   if (!active.current.composition)
     return Fail(Code::NO_ACTIVE, context_->state.At(kCurrentName), "no composition is active; activate one with `veneer activate`");
@@ -151,19 +151,31 @@ Result<OpenedComposition> Store::OpenComposition(const Digest& id, VerifyMode mo
   return veneer::OpenComposition(*context_, id, std::nullopt, mode, {}, progress);
 }
 
-Result<Activation> Store::Watched(Result<Activation> activation) {
+Result<Activation> Store::Watched(const SwitchOptions& options, const std::function<Result<Activation>(const SwitchOptions&)>& run) {
+  VENEER_TRY(CheckWritable());
+  // Memory that is refused before the rename leaves everything as it was, but for a log that the next writer ends; after it, nobody may
+  // say so.
+  bool is_swapped = false;
+  SwitchOptions watched = options;
+  watched.transitions = [&](const Transition& transition) {
+    is_swapped = is_swapped || transition.state == ActivationState::kSwapped;
+    if (options.transitions) options.transitions(transition);
+  };
+  auto activation = RefusedMemoryIsAnError("activation", [&] { return run(watched); });
+  if (!activation && activation.error().code == Code::OUT_OF_MEMORY && is_swapped)
+    activation = Fail(Code::DURABILITY_UNKNOWN, context_->state.At(kCurrentName),
+                      "the new composition is visible, but the system refused memory before it was durable; open the store again, it will "
+                      "find out");
   if (!activation && activation.error().code == Code::DURABILITY_UNKNOWN) *closed_for_writing_ = true;
   return activation;
 }
 
 Result<Activation> Store::Switch(const SwitchRequest& request, const SwitchOptions& options) {
-  VENEER_TRY(CheckWritable());
-  return Watched(RunSwitch(*context_, request, options));
+  return Watched(options, [&](const SwitchOptions& watched) { return RunSwitch(*context_, request, watched); });
 }
 
 Result<Activation> Store::SetCurrent(std::uint64_t generation, const SwitchOptions& options) {
-  VENEER_TRY(CheckWritable());
-  return Watched(RunSetCurrent(*context_, generation, options));
+  return Watched(options, [&](const SwitchOptions& watched) { return RunSetCurrent(*context_, generation, watched); });
 }
 
 Result<Activation> Store::Activate(const Digest& composition, const std::optional<Digest>& statement, const SwitchOptions& options) {

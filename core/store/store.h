@@ -10,6 +10,7 @@
 #define VENEER_CORE_STORE_STORE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "core/base/error.h"
 #include "core/store/audit.h"
 #include "core/store/blobs.h"
+#include "core/store/follow.h"
 #include "core/store/fsck.h"
 #include "core/store/gc.h"
 #include "core/store/layout.h"
@@ -41,7 +43,7 @@ struct ImportOutcome {
   std::vector<std::string> warnings;
 };
 
-struct ActiveComposition {
+struct OpenedActive {
   Current current;
   OpenedComposition opened;
 };
@@ -87,8 +89,12 @@ class Store {
   Result<GenerationRecord> ReadGeneration(std::uint64_t generation) const;  // E606 no such generation, E602
   Result<std::vector<AuditRecord>> ReadLog() const;                         // E610, E611
   // What a reader adopts: durable, open and proven. E605 when none is active.
-  Result<ActiveComposition> OpenActive(VerifyMode mode = VerifyMode::kStamp, const Progress& progress = {}) const;
-  // The same for any stored composition.
+  Result<OpenedActive> OpenActive(VerifyMode mode = VerifyMode::kStamp, const Progress& progress = {}) const;
+  // Tells when another generation becomes current; adopt it with OpenActive. This handle outlives the result.
+  [[nodiscard]] GenerationFollower Follow(std::chrono::milliseconds poll = std::chrono::milliseconds(500)) const {
+    return GenerationFollower(*context_, poll);
+  }
+  // As OpenActive, for any stored composition.
   Result<OpenedComposition> OpenComposition(const Digest& id, VerifyMode mode = VerifyMode::kStamp, const Progress& progress = {}) const;
 
   // Codes of the three: E301-E306, E2xx, what `validate` returns, E601-E604, E606, E611-E614. On E604 this handle is closed for
@@ -114,7 +120,8 @@ class Store {
   explicit Store(StoreContext context);
   Status CheckWritable() const;  // E614
   void LogChange(Recovered& recovered, std::string_view event, CanonicalMembers members, std::vector<std::string>& warnings) const;
-  Result<Activation> Watched(Result<Activation> activation);  // closes the handle on E604
+  // Runs a switch; what ends in E604 closes the handle.
+  Result<Activation> Watched(const SwitchOptions& options, const std::function<Result<Activation>(const SwitchOptions&)>& run);
   Result<Activation> Switch(const SwitchRequest& request, const SwitchOptions& options);
 
   std::unique_ptr<const StoreContext> context_;
