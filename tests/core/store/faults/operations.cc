@@ -1,0 +1,175 @@
+#include "tests/core/store/faults/operations.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <stdexcept>
+
+#include "tests/core/store/faults/cases.h"
+#include "tests/core/store/fixture.h"
+#include "tests/support/sim_disk.h"
+
+using namespace veneer;
+
+namespace {
+
+constexpr std::int64_t kTenSecondsNs = 10'000'000'000;  // long enough after a change for a stamp to be trusted
+constexpr const char* kIncoming = "incoming";           // the file that import reads, beside the store
+const std::string kNewBytes = "veneer test adapter 2, not in the store yet\n";
+
+const std::string kDamagedHex = Sha256::Of("the bytes it should have").Hex();
+
+std::string RefRecord(const std::string& bytes) { return fmt::format(R"({{"file":"{}"}})", Sha256::Of(bytes).Text()); }
+
+SwitchOptions Reporting(Ack& ack) {
+  SwitchOptions options;
+  options.transitions = [&ack](const Transition& transition) {
+    if (transition.state == ActivationState::kCommitted) ack = Ack::kDone;
+    if (transition.state == ActivationState::kAborted) ack = Ack::kRefused;
+  };
+  return options;
+}
+
+template <class T>
+Status Forget(Result<T> result) {
+  if (!result) return Fail(std::move(result).error());
+  return {};
+}
+
+// An operation on an open store.
+auto OnStore(std::function<Status(Store&, Ack&)> body) {
+  return [body = std::move(body)](Sys& sys) -> Running {
+    auto store = std::make_shared<Store>(Must(OpenStore(sys)));
+    return [store, body](Ack& ack) { return body(*store, ack); };
+  };
+}
+
+Running StartImport(Sys& sys) {
+  auto store = std::make_shared<Store>(Must(OpenStore(sys)));
+  auto root = std::make_shared<UniqueFd>(*sys.OpenRoot(""));
+  return [store, root, &sys](Ack&) -> Status {
+    auto source = sys.Open(root->get(), kIncoming, OpenMode::kRead, 0);
+    if (!source) return Fail(IoError(source.error(), kIncoming, "open"));
+    VENEER_ASSIGN(const StagedBlob blob, store->StageFile(*source, kIncoming));
+    return Forget(store->Import({&blob, 1}, Ref{RefKind::kAdapter, "new", RefRecord(kNewBytes)}));
+  };
+}
+
+Running StartInit(Sys& sys) {
+  return [&sys](Ack&) { return Forget(Store::Init(sys, kStore, {std::chrono::milliseconds(200), "test"})); };
+}
+
+// An activation of B that stops, as a killed process does, at the call with this trace line.
+SimImage StoppedAt(SimImage image, const std::string& line) {
+  SimDisk disk(std::move(image));
+  SimSys sys(disk);
+  {
+    Store store = Must(OpenStore(sys));
+    sys.before_call = [&](const std::string& called) {
+      if (called == line) sys.StopAt(sys.calls());
+    };
+    (void)store.Activate(IdOfB(), std::nullopt, {});
+  }
+  return disk.image();
+}
+
+// A crash before the commit point, a torn end of the log, a bad blob that nothing needs, and a view that a foreign tool tore.
+SimImage Damaged() {
+  SimImage image = StoppedAt(UsedStore(), "rename veneer/state/CURRENT");
+  image.SyncAll();
+  const std::string segment = fmt::format("{}/veneer/audit/seg-1", kStore);
+  image.Write(segment, *image.Read(segment) + "0123 deadbeef {\"torn");
+  image.Write(fmt::format("{}/index.json", kStore), "{");
+  image.Write(fmt::format("{}/veneer/staging/{}", kStore, std::string(32, 'a')), "left");
+  image.Write(fmt::format("{}/blobs/sha256/{}", kStore, kDamagedHex), "other bytes", kBlobPermissions);
+  return image;
+}
+
+SimImage WithTornLog() {
+  SimImage image = UsedStore();
+  const std::string segment = fmt::format("{}/veneer/audit/seg-1", kStore);
+  image.Write(segment, *image.Read(segment) + "0123 deadbeef {\"torn");
+  return image;
+}
+
+SimImage WithIncoming(SimImage image) {
+  image.Write(kIncoming, kNewBytes);
+  return image;
+}
+
+std::vector<Operation> MakeOperations() {
+  const SimImage used = UsedStore();
+  const Facts now{4, IdOfA(), ""};
+  const auto then = [&now](std::optional<Digest> composition) { return Expectation{now, Facts{5, composition, ""}, true}; };
+  const auto activate = OnStore([](Store& store, Ack& ack) { return Forget(store.Activate(IdOfB(), std::nullopt, Reporting(ack))); });
+  const auto repair = OnStore([](Store& store, Ack&) -> Status {
+    VENEER_ASSIGN(const FsckReport report, store.Fsck({true, true, {}}));
+    if (report.problems_left()) return Fail(Code::STATE_CORRUPT, "", Text(report));
+    return {};
+  });
+  std::vector<Operation> operations;
+  operations.push_back({"activate", 0, used, then(IdOfB()), true, activate});
+  operations.push_back({"activate-torn-log", 0, WithTornLog(), then(IdOfB()), true, activate});
+  operations.push_back({"activate-no-change", 0, used, {now, now, true}, true, OnStore([](Store& store, Ack& ack) {
+                          return Forget(store.Activate(IdOfA(), std::nullopt, Reporting(ack)));
+                        })});
+  operations.push_back({"rollback", 0, used, then(IdOfNone()), false,
+                        OnStore([](Store& store, Ack& ack) { return Forget(store.Rollback(std::nullopt, Reporting(ack))); })});
+  operations.push_back({"deactivate", 0, used, then(std::nullopt), true,
+                        OnStore([](Store& store, Ack& ack) { return Forget(store.Deactivate(Reporting(ack))); })});
+  operations.push_back({"import", 0, WithIncoming(used), {now, Facts{4, IdOfA(), RefRecord(kNewBytes)}, false}, true, StartImport});
+  operations.push_back({"init", 0, SimImage(Seed()), {Facts{}, Facts{1, std::nullopt, ""}, false}, false, StartInit});
+  operations.push_back({"fsck-repair", 0, Damaged(), {now, now, true, kDamagedHex}, true, repair});
+  // A crash between steps 10 and 11: the new pointer is visible and not durable.
+  operations.push_back(
+      {"recovery", 0, StoppedAt(used, "fsync veneer/state"), {now, Facts{5, IdOfB(), ""}, false}, true, OnStore([](Store& store, Ack&) {
+         return Forget(store.Fsck({false, true, {}}));
+       })});
+  // Garbage collection joins the loops here, with the disk it starts from and what it may leave.
+  return operations;
+}
+
+}  // namespace
+
+Result<Store> OpenStore(Sys& sys) { return Store::Open(sys, kStore, {std::chrono::milliseconds(200), "test"}); }
+
+const Digest& IdOfA() {
+  static const Digest id = Sha256::Of(CompositionText({"style"}));
+  return id;
+}
+const Digest& IdOfB() {
+  static const Digest id = Sha256::Of(CompositionText({"safety"}));
+  return id;
+}
+const Digest& IdOfNone() {
+  static const Digest id = Sha256::Of(CompositionText({}));
+  return id;
+}
+
+SimImage UsedStore() {
+  SimDisk disk{SimImage(Seed())};
+  {
+    Store store = Must(Store::Init(disk, kStore, {std::chrono::milliseconds(200), "test"}));
+    std::vector<StagedBlob> blobs;
+    for (const std::string& bytes : {kBaseBytes, kTokenizerBytes, kStyleBytes, kSafetyBytes, kConfigBytes, CompositionText({"style"}),
+                                     CompositionText({"safety"}), CompositionText({})})
+      blobs.push_back(Must(store.StageBytes(bytes)));
+    Must(store.Import(blobs, Ref{RefKind::kComposition, "song", fmt::format(R"({{"composition":"{}"}})", IdOfB().Text())}));
+    disk.Advance(kTenSecondsNs);
+    for (const Digest& id : {IdOfA(), IdOfNone(), IdOfA()}) Must(store.Activate(id, std::nullopt, {}));
+  }
+  SimImage image = disk.image();
+  image.SyncAll();
+  return image;
+}
+
+const std::vector<Operation>& Operations() {
+  static const std::vector<Operation> operations = MakeOperations();
+  return operations;
+}
+
+const Operation& FindOperation(const std::string& name) {
+  for (const Operation& operation : Operations())
+    if (operation.name == name) return operation;
+  throw std::invalid_argument("no operation " + name);
+}
