@@ -42,11 +42,13 @@ void CheckRecoveredTwice(const SimImage& recovered, std::vector<std::string>& vi
 }
 
 void CheckDoneAgain(const Operation& operation, const SimImage& recovered, std::vector<std::string>& violations) {
-  const bool done = ReadFacts(recovered) == operation.expected.after;
-  if (done && !operation.repeatable) return;
+  const auto facts = ReadFacts(recovered);
+  const bool done = facts == operation.expected.after;
+  if (done && operation.repeat == Repeat::kGoesOn) return;
+  const auto wanted = operation.repeat == Repeat::kKeepsWhatIsThere ? facts : operation.expected.after;
   const Outcome again = RunOperation(operation, recovered, {});
   if (!again.status) violations.push_back("done again it fails: " + again.status.error().Text());
-  if (ReadFacts(again.left) != operation.expected.after) violations.push_back("I3: done again it has not done its work, or has done more");
+  if (ReadFacts(again.left) != wanted) violations.push_back("I3: done again it has not done its work, or has done more");
 }
 
 void Append(std::vector<std::string>& all, std::vector<std::string> more) {
@@ -57,6 +59,7 @@ void Append(std::vector<std::string>& all, std::vector<std::string> more) {
 
 Outcome RunOperation(const Operation& operation, const SimImage& before, const Arm& arm) {
   SimDisk disk(before);
+  disk.unnamed_files = operation.unnamed_files;
   SimSys sys(disk);
   Outcome outcome;
   {
@@ -94,8 +97,8 @@ std::vector<std::string> CheckStopped(const Operation& operation, const SimImage
   Append(violations, CheckRecovered(recovered));
   if (facts->generation > 0 && ReadFacts(recovered) != facts) violations.push_back("I2: recovery changes what is active");
   const std::string& damaged = operation.expected.damaged;
-  if (!damaged.empty() && recovered.Find(fmt::format("{}/blobs/sha256/{}", kStore, damaged)) != 0)
-    violations.push_back("I4: a bad blob outlives a repair");
+  const auto mended = damaged.empty() ? std::nullopt : recovered.Read(fmt::format("{}/blobs/sha256/{}", kStore, damaged));
+  if (mended && Sha256::Of(*mended).Hex() != damaged) violations.push_back("I4: a bad blob outlives a repair");
   if (!violations.empty()) return violations;
   CheckRecoveredTwice(recovered, violations);
   CheckDoneAgain(operation, recovered, violations);

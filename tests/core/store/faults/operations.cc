@@ -82,6 +82,7 @@ SimImage Damaged() {
   image.Write(fmt::format("{}/index.json", kStore), "{");
   image.Write(fmt::format("{}/veneer/staging/{}", kStore, std::string(32, 'a')), "left");
   image.Write(fmt::format("{}/blobs/sha256/{}", kStore, kDamagedHex), "other bytes", kBlobPermissions);
+  image.wall_ns -= 2 * kTenSecondsNs;  // a clock that was set back changes nothing, and stamps would not be trusted: none are written
   return image;
 }
 
@@ -97,36 +98,58 @@ SimImage WithIncoming(SimImage image) {
   return image;
 }
 
+SimImage WithBadBlob(SimImage image) {
+  image.Write(fmt::format("{}/blobs/sha256/{}", kStore, Sha256::Of(kNewBytes).Hex()), std::string(kNewBytes.size(), '?'), kBlobPermissions);
+  return image;
+}
+
+SimImage Imported(SimImage image) {
+  SimDisk disk(std::move(image));
+  Ack ack = Ack::kNone;
+  Must(StartImport(disk)(ack));
+  SimImage imported = disk.image();
+  imported.SyncAll();
+  return imported;
+}
+
+Status Repair(Store& store, Ack&) {
+  VENEER_ASSIGN(const FsckReport report, store.Fsck({true, true, {}}));
+  if (report.problems_left()) return Fail(Code::STATE_CORRUPT, "", Text(report));
+  return {};
+}
+
 std::vector<Operation> MakeOperations() {
-  const SimImage used = UsedStore();
-  const Facts now{4, IdOfA(), ""};
-  const auto then = [&now](std::optional<Digest> composition) { return Expectation{now, Facts{5, composition, ""}, true}; };
-  const auto activate = OnStore([](Store& store, Ack& ack) { return Forget(store.Activate(IdOfB(), std::nullopt, Reporting(ack))); });
-  const auto repair = OnStore([](Store& store, Ack&) -> Status {
-    VENEER_ASSIGN(const FsckReport report, store.Fsck({true, true, {}}));
-    if (report.problems_left()) return Fail(Code::STATE_CORRUPT, "", Text(report));
-    return {};
+  const auto activate_a = OnStore([](Store& s, Ack& ack) { return Forget(s.Activate(IdOfA(), std::nullopt, Reporting(ack))); });
+  const auto activate_b = OnStore([](Store& s, Ack& ack) { return Forget(s.Activate(IdOfB(), std::nullopt, Reporting(ack))); });
+  const auto roll_back = OnStore([](Store& s, Ack& ack) { return Forget(s.Rollback(std::nullopt, Reporting(ack))); });
+  const auto deactivate = OnStore([](Store& s, Ack& ack) { return Forget(s.Deactivate(Reporting(ack))); });
+  const auto repair = OnStore(Repair);
+  const auto recover = OnStore([](Store& s, Ack&) { return Forget(s.Fsck({false, true, {}})); });
+  const auto remove_ref = OnStore([](Store& s, Ack&) {
+    std::vector<std::string> warnings;
+    return Forget(s.RemoveRef(RefKind::kAdapter, "new", warnings));
   });
-  std::vector<Operation> operations;
-  operations.push_back({"activate", 0, used, then(IdOfB()), true, activate});
-  operations.push_back({"activate-torn-log", 0, WithTornLog(), then(IdOfB()), true, activate});
-  operations.push_back({"activate-no-change", 0, used, {now, now, true}, true, OnStore([](Store& store, Ack& ack) {
-                          return Forget(store.Activate(IdOfA(), std::nullopt, Reporting(ack)));
-                        })});
-  operations.push_back({"rollback", 0, used, then(IdOfNone()), false,
-                        OnStore([](Store& store, Ack& ack) { return Forget(store.Rollback(std::nullopt, Reporting(ack))); })});
-  operations.push_back({"deactivate", 0, used, then(std::nullopt), true,
-                        OnStore([](Store& store, Ack& ack) { return Forget(store.Deactivate(Reporting(ack))); })});
-  operations.push_back({"import", 0, WithIncoming(used), {now, Facts{4, IdOfA(), RefRecord(kNewBytes)}, false}, true, StartImport});
-  operations.push_back({"init", 0, SimImage(Seed()), {Facts{}, Facts{1, std::nullopt, ""}, false}, false, StartInit});
-  operations.push_back({"fsck-repair", 0, Damaged(), {now, now, true, kDamagedHex}, true, repair});
-  // A crash between steps 10 and 11: the new pointer is visible and not durable.
-  operations.push_back(
-      {"recovery", 0, StoppedAt(used, "fsync veneer/state"), {now, Facts{5, IdOfB(), ""}, false}, true, OnStore([](Store& store, Ack&) {
-         return Forget(store.Fsck({false, true, {}}));
-       })});
-  // Garbage collection joins the loops here, with the disk it starts from and what it may leave.
-  return operations;
+
+  const SimImage used = UsedStore(), incoming = WithIncoming(used);
+  const Facts empty, made{1, std::nullopt, ""}, now{4, IdOfA(), ""}, named{4, IdOfA(), RefRecord(kNewBytes)};
+  const Facts b_active{5, IdOfB(), ""}, none_active{5, IdOfNone(), ""}, nothing_active{5, std::nullopt, ""};
+  using enum Repeat;
+  return {
+      {"activate", 0, used, {now, b_active}, kChangesNothing, activate_b},
+      {"activate-torn-log", 0, WithTornLog(), {now, b_active}, kChangesNothing, activate_b},
+      {"activate-no-change", 0, used, {now, now}, kChangesNothing, activate_a},
+      {"rollback", 0, used, {now, none_active}, kGoesOn, roll_back},
+      {"deactivate", 0, used, {now, nothing_active}, kChangesNothing, deactivate},
+      {"import", 0, incoming, {now, named, false}, kChangesNothing, StartImport},
+      {"import-named", 0, incoming, {now, named, false}, kChangesNothing, StartImport, false},
+      {"import-over-bad", 0, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
+      {"remove-ref", 0, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
+      {"init", 0, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
+      {"fsck-repair", 0, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
+      // A crash between steps 10 and 11: the new pointer is visible and not durable.
+      {"recovery", 0, StoppedAt(used, "fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
+      // Garbage collection joins the loops here: {"gc", calls, the disk it starts from, {before, after}, …}.
+  };
 }
 
 }  // namespace

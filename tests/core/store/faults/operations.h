@@ -15,14 +15,18 @@
 // before it returns, and kRefused when it says "aborted".
 using Running = std::function<veneer::Status(Ack& ack)>;
 
+// What the operation does when its work is there already.
+enum class Repeat { kChangesNothing, kGoesOn, kKeepsWhatIsThere };  // kKeepsWhatIsThere: also when it is not there
+
 struct Operation {
   std::string name;
   std::uint64_t calls = 0;  // through Sys, without faults: a new call shows up in review
   SimImage before;
   Expectation expected;
-  bool repeatable = true;  // done again it changes nothing
+  Repeat repeat = Repeat::kChangesNothing;
   // Opens what the operation needs; the calls of that are not part of it.
   std::function<Running(veneer::Sys& sys)> start;
+  bool unnamed_files = true;  // false: on a disk without O_TMPFILE
 };
 
 // All of them, made once for a seed; the references stay.

@@ -28,7 +28,7 @@ enum class Ack { kNone, kDone, kRefused };
 struct Expectation {
   Facts before, after;
   bool refusal_decides = true;  // an error says that nothing has changed; false for what has no commit point of its own
-  std::string damaged = {};     // hex of a blob that is bad from the start: a repair moves it away
+  std::string damaged = {};     // hex of a blob that is bad from the start: a repair moves it away, an import replaces it
 };
 
 // I1 to I5, which hold at every moment; empty: none is broken.

@@ -40,6 +40,13 @@ TEST_CASE("L4: a power cut at any call of a deactivation leaves the old composit
   CutEverywhere("deactivate");
 }
 TEST_CASE("L4: a power cut at any call of an import leaves no partial blob and no name without its blob") { CutEverywhere("import"); }
+TEST_CASE("L4: a power cut at any call of an import on a disk without unnamed files leaves no partial blob and no litter") {
+  CutEverywhere("import-named");
+}
+TEST_CASE("L4: a power cut at any call of an import over a bad blob leaves the bad one, or the good one, and no name without it") {
+  CutEverywhere("import-over-bad");
+}
+TEST_CASE("L4: a power cut at any call that forgets a name leaves the name or none") { CutEverywhere("remove-ref"); }
 TEST_CASE("L4: a power cut at any call of an init leaves what the next one completes, and an acknowledged store is there") {
   CutEverywhere("init");
 }
