@@ -202,13 +202,13 @@ SysResult<std::size_t> SimDisk::Write(int fd, std::span<const std::byte> bytes) 
 SysStatus SimDisk::Fsync(int fd) {
   const OpenFile* const file = FindOpen(fd);
   if (file == nullptr) return std::unexpected(EBADF);
-  const bool fails = std::exchange(fail_sync, false);
+  const bool fails = sync_error != 0;
   if (image_.node(file->inode).type == FileType::kRegular) {
     image_.SyncFile(file->inode, fails);
   } else if (!fails) {
     image_.SyncDirectory(file->inode);
   }
-  if (fails) return std::unexpected(EIO);
+  if (fails) return std::unexpected(sync_error);
   return {};
 }
 

@@ -29,8 +29,8 @@ class SimDisk final : public veneer::Sys {
   int process = 0;
   void Kill(int process_id);
 
-  bool unnamed_files = true;  // false: O_TMPFILE is not supported
-  bool fail_sync = false;     // the next Fsync fails as the hardware makes it fail: with EIO, and what it should have written is lost
+  bool unnamed_files = true;         // false: O_TMPFILE is not supported
+  int sync_error = 0;                // not 0: Fsync fails with it as hardware makes it fail: what it should have written is lost
   std::int64_t tick_ns = 1'000'000;  // what a look at the clock takes
   void Advance(std::int64_t ns) { image_.wall_ns += ns; }
 

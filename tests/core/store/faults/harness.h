@@ -29,8 +29,9 @@ const Outcome& GoldenRun(const Operation& operation);
 // Everything that must hold of a disk on which the operation stopped. Equal disks with equal acknowledgements are checked once.
 std::vector<std::string> CheckStopped(const Operation& operation, const SimImage& left, Ack ack, Cases& cases);
 
-// The same for every disk that a power cut now can leave: all of them up to a limit, else a sample.
-void CheckEveryCut(const Operation& operation, const SimImage& now, Ack ack, Cases& cases, const std::function<std::string()>& where,
-                   std::vector<SimImage>* distinct = nullptr);
+// Calls `visit` for every disk that a power cut now can leave, up to a limit of them, else for a sample; `name` tells which.
+void ForEveryCut(const SimImage& now, const std::function<void(CutOrder order, std::uint64_t choice, const std::string& name)>& visit);
+// CheckStopped for each of them, and for the disk as it is: the process may be killed and the power stay.
+void CheckEveryCut(const Operation& operation, const SimImage& now, Ack ack, Cases& cases, const std::function<std::string()>& where);
 
 #endif  // VENEER_TESTS_CORE_STORE_FAULTS_HARNESS_H_

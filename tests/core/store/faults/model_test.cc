@@ -125,8 +125,9 @@ TEST_CASE("model: after a failed sync the bytes are still seen, never written, a
   OneFile f;
   const UniqueFd fd = *f.disk.Open(f.dir.get(), "file", OpenMode::kAppend, 0);
   f.Put(fd, "lost\n");
-  f.disk.fail_sync = true;
+  f.disk.sync_error = EIO;
   CHECK(f.disk.Fsync(fd.get()).error() == EIO);
+  f.disk.sync_error = 0;
   CHECK(f.disk.image().Read("file") == std::string(kOld) + "lost\n");
   CHECK(f.disk.Fsync(fd.get()));
   CHECK(Left(f.disk.image(), CutOrder::kSubset) == Contents{kOld});

@@ -112,8 +112,8 @@ SimImage Imported(SimImage image) {
   return imported;
 }
 
-Status Repair(Store& store, Ack&) {
-  VENEER_ASSIGN(const FsckReport report, store.Fsck({true, true, {}}));
+Status Repair(Store& store, bool full) {
+  VENEER_ASSIGN(const FsckReport report, store.Fsck({full, true, {}}));
   if (report.problems_left()) return Fail(Code::STATE_CORRUPT, "", Text(report));
   return {};
 }
@@ -123,8 +123,8 @@ std::vector<Operation> MakeOperations() {
   const auto activate_b = OnStore([](Store& s, Ack& ack) { return Forget(s.Activate(IdOfB(), std::nullopt, Reporting(ack))); });
   const auto roll_back = OnStore([](Store& s, Ack& ack) { return Forget(s.Rollback(std::nullopt, Reporting(ack))); });
   const auto deactivate = OnStore([](Store& s, Ack& ack) { return Forget(s.Deactivate(Reporting(ack))); });
-  const auto repair = OnStore(Repair);
-  const auto recover = OnStore([](Store& s, Ack&) { return Forget(s.Fsck({false, true, {}})); });
+  const auto repair = OnStore([](Store& s, Ack&) { return Repair(s, true); });
+  const auto recover = OnStore([](Store& s, Ack&) { return Repair(s, false); });
   const auto remove_ref = OnStore([](Store& s, Ack&) {
     std::vector<std::string> warnings;
     return Forget(s.RemoveRef(RefKind::kAdapter, "new", warnings));
