@@ -222,27 +222,30 @@ void SimImage::DropUnreachable() {
   std::erase_if(nodes_, [&reached](const auto& entry) { return !reached.contains(entry.first); });
 }
 
-void SimImage::HashTree(SimInode inode, std::uint64_t& hash) const {
+void SimImage::HashTree(SimInode inode, SimInode without, std::uint64_t& hash) const {
+  if (inode == without) return;
   const SimNode& here = node(inode);
   Add(hash, here.permissions);
   if (here.type == FileType::kRegular) return Add(hash, here.seen->hash);
   for (const auto& [name, target] : here.names) {
     Add(hash, name);
-    HashTree(target, hash);
+    HashTree(target, without, hash);
   }
   Add(hash, 0);
 }
 
-std::uint64_t SimImage::Fingerprint() const {
+std::uint64_t SimImage::Fingerprint(std::string_view without) const {
   std::uint64_t hash = 0;
-  HashTree(kRoot, hash);
+  HashTree(kRoot, without.empty() ? 0 : Find(without), hash);
   return hash;
 }
 
-std::uint64_t SimImage::FullFingerprint() const {
-  std::uint64_t hash = Fingerprint();
+std::uint64_t SimImage::FullFingerprint(std::string_view without) const {
+  std::uint64_t hash = Fingerprint(without);
+  const SimInode skipped = without.empty() ? 0 : Find(without);
   for (const Pending& pending : pending_) {
     for (const Edit& edit : pending.edits) {
+      if (edit.dir == skipped) continue;
       Add(hash, edit.dir);
       Add(hash, edit.name);
       Add(hash, edit.target == 0 ? 0 : node(edit.target).seen->hash + 1);

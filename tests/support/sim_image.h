@@ -52,10 +52,11 @@ class SimImage {
   void SyncAll();
 
   // --- looking -------------------------------------------------------------------------------------------------------------------
-  // Equal for two images that show the same tree: names, modes and bytes. Inodes and times do not count.
-  [[nodiscard]] std::uint64_t Fingerprint() const;
+  // Equal for two images that show the same tree: names, modes and bytes. Inodes and times do not count, nor does what is below the
+  // directory `without`.
+  [[nodiscard]] std::uint64_t Fingerprint(std::string_view without = {}) const;
   // The same, and equal in what is durable of it.
-  [[nodiscard]] std::uint64_t FullFingerprint() const;
+  [[nodiscard]] std::uint64_t FullFingerprint(std::string_view without = {}) const;
   // By path from the root of the disk: "store/veneer/state/CURRENT".
   [[nodiscard]] std::optional<std::string> Read(std::string_view path) const;  // nothing: no such file
   [[nodiscard]] std::optional<std::uint32_t> Permissions(std::string_view path) const;
@@ -95,7 +96,7 @@ class SimImage {
     std::vector<std::pair<SimInode, std::vector<SimBytes>>> files;
   };
   [[nodiscard]] Choices AllChoices(CutOrder order) const;
-  void HashTree(SimInode inode, std::uint64_t& hash) const;
+  void HashTree(SimInode inode, SimInode without, std::uint64_t& hash) const;
   void DropUnreachable();
 
   std::map<SimInode, std::shared_ptr<const SimNode>> nodes_;

@@ -12,16 +12,19 @@ using namespace veneer;
 
 namespace {
 
+constexpr const char* kStamps = "store/veneer/verified";
+
 struct Left {
   SimImage image;
   Ack ack;
 };
 
+// Disks that differ in stamps alone, which are hints, count once.
 std::vector<Left> DistinctDisks(const Operation& operation) {
   std::vector<Left> all;
   std::set<std::uint64_t> seen;
   const auto add = [&](const SimImage& image, Ack ack) {
-    if (seen.insert(image.FullFingerprint() * 4 + static_cast<std::uint64_t>(ack)).second) all.push_back({image, ack});
+    if (seen.insert(image.FullFingerprint(kStamps) * 4 + static_cast<std::uint64_t>(ack)).second) all.push_back({image, ack});
   };
   const auto add_all = [&](const SimImage& now, Ack ack) {
     add(now, ack);
