@@ -38,6 +38,7 @@ class Cases {
   [[nodiscard]] std::uint64_t ran() const { return ran_; }
   [[nodiscard]] std::uint64_t violations() const { return violations_; }
   std::uint64_t points = 0, points_reached = 0;  // places where a fault can be put, and those where one was
+  std::string ignored;                           // a directory in which disks may differ and still count as equal
   std::uint64_t images = 0;                      // disks that were checked, recovered and checked again
 
  private:

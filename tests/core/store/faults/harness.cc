@@ -88,7 +88,7 @@ const Outcome& GoldenRun(const Operation& operation) {
 std::vector<std::string> CheckStopped(const Operation& operation, const SimImage& left, Ack ack, Cases& cases) {
   std::vector<std::string> violations;
   const bool settled = operation.expected.before == operation.expected.after;
-  if (!cases.IsNew(left.FullFingerprint() * 8 + static_cast<std::uint64_t>(ack) * 2 + (settled ? 1 : 0))) return violations;
+  if (!cases.IsNew(left.FullFingerprint(cases.ignored) * 8 + static_cast<std::uint64_t>(ack) * 2 + (settled ? 1 : 0))) return violations;
   ++cases.images;
   violations = CheckTruth(left, operation.expected, ack);
   const auto facts = ReadFacts(left);

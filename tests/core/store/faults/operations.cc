@@ -59,23 +59,34 @@ Running StartInit(Sys& sys) {
   return [&sys](Ack&) { return Forget(Store::Init(sys, kStore, {std::chrono::milliseconds(200), "test"})); };
 }
 
-// An activation of B that stops, as a killed process does, at the call with this trace line.
-SimImage StoppedAt(SimImage image, const std::string& line) {
+// What is left when this stops, as a killed process does, at the n-th call with this trace line.
+SimImage StoppedAt(SimImage image, const std::string& line, int nth, const std::function<void(Store&)>& body) {
   SimDisk disk(std::move(image));
   SimSys sys(disk);
   {
     Store store = Must(OpenStore(sys));
     sys.before_call = [&](const std::string& called) {
-      if (called == line) sys.StopAt(sys.calls());
+      if (called == line && --nth == 0) sys.StopAt(sys.calls());
     };
-    (void)store.Activate(IdOfB(), std::nullopt, {});
+    body(store);
   }
+  sys.before_call = {};
+  if (nth > 0) throw std::logic_error("never calls " + line);
   return disk.image();
+}
+
+SimImage ActivationStoppedAt(const std::string& line, int nth = 1) {
+  return StoppedAt(UsedStore(), line, nth, [](Store& store) { (void)store.Activate(IdOfB(), std::nullopt, {}); });
+}
+
+// A composition of both adapters has just got its name in blobs/, and its importer died before that was durable.
+SimImage HalfImported() {
+  return StoppedAt(UsedStore(), "fsync blobs/sha256", 1, [](Store& store) { (void)store.PutBlob(CompositionText({"style", "safety"})); });
 }
 
 // A crash before the commit point, a torn end of the log, a bad blob that nothing needs, and a view that a foreign tool tore.
 SimImage Damaged() {
-  SimImage image = StoppedAt(UsedStore(), "rename veneer/state/CURRENT");
+  SimImage image = ActivationStoppedAt("rename veneer/state/CURRENT");
   image.SyncAll();
   const std::string segment = fmt::format("{}/veneer/audit/seg-1", kStore);
   image.Write(segment, *image.Read(segment) + "0123 deadbeef {\"torn");
@@ -125,6 +136,10 @@ std::vector<Operation> MakeOperations() {
   const auto deactivate = OnStore([](Store& s, Ack& ack) { return Forget(s.Deactivate(Reporting(ack))); });
   const auto repair = OnStore([](Store& s, Ack&) { return Repair(s, true); });
   const auto recover = OnStore([](Store& s, Ack&) { return Repair(s, false); });
+  const Digest both = Sha256::Of(CompositionText({"style", "safety"}));
+  const std::string both_record = fmt::format(R"({{"file":"{}"}})", both.Text());
+  const auto activate_both = OnStore([both](Store& s, Ack& ack) { return Forget(s.Activate(both, std::nullopt, Reporting(ack))); });
+  const auto name_both = OnStore([both_record](Store& s, Ack&) { return s.PutRef(Ref{RefKind::kAdapter, "new", both_record}); });
   const auto remove_ref = OnStore([](Store& s, Ack&) {
     std::vector<std::string> warnings;
     return Forget(s.RemoveRef(RefKind::kAdapter, "new", warnings));
@@ -132,6 +147,7 @@ std::vector<Operation> MakeOperations() {
 
   const SimImage used = UsedStore(), incoming = WithIncoming(used);
   const Facts empty, made{1, std::nullopt, ""}, now{4, IdOfA(), ""}, named{4, IdOfA(), RefRecord(kNewBytes)};
+  const Facts both_active{5, both, ""}, both_named{4, IdOfA(), both_record};
   const Facts b_active{5, IdOfB(), ""}, none_active{5, IdOfNone(), ""}, nothing_active{5, std::nullopt, ""};
   using enum Repeat;
   return {
@@ -143,11 +159,15 @@ std::vector<Operation> MakeOperations() {
       {"import", 0, incoming, {now, named, false}, kChangesNothing, StartImport},
       {"import-named", 0, incoming, {now, named, false}, kChangesNothing, StartImport, false},
       {"import-over-bad", 0, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
+      {"activate-half-imported", 0, HalfImported(), {now, both_active}, kChangesNothing, activate_both},
+      {"name-half-imported", 0, HalfImported(), {now, both_named, false}, kChangesNothing, name_both},
       {"remove-ref", 0, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
       {"init", 0, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
       {"fsck-repair", 0, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
       // A crash between steps 10 and 11: the new pointer is visible and not durable.
-      {"recovery", 0, StoppedAt(used, "fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
+      {"recovery", 0, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
+      // A crash between the record of the intent and its sync: the record is visible and not durable.
+      {"recovery-of-log", 0, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover},
       // Garbage collection joins the loops here: {"gc", calls, the disk it starts from, {before, after}, …}.
   };
 }

@@ -54,3 +54,12 @@ TEST_CASE("L4: a power cut at any call of a repair leaves what the next one repa
 TEST_CASE("L4: a power cut at any call of a recovery leaves the old or the new composition and one end in the log") {
   CutEverywhere("recovery");
 }
+TEST_CASE("L4: a power cut at any call of a recovery of a log that was not synced leaves no damage in the log") {
+  CutEverywhere("recovery-of-log");
+}
+TEST_CASE("L4: a power cut at any call of an activation of what a killed import left never leaves it active without its files") {
+  CutEverywhere("activate-half-imported");
+}
+TEST_CASE("L4: a power cut at any call that names what a killed import left never leaves the name without its blob") {
+  CutEverywhere("name-half-imported");
+}
