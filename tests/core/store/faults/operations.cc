@@ -157,17 +157,17 @@ std::vector<Operation> MakeOperations() {
       {"rollback", 0, used, {now, none_active}, kGoesOn, roll_back},
       {"deactivate", 0, used, {now, nothing_active}, kChangesNothing, deactivate},
       {"import", 0, incoming, {now, named, false}, kChangesNothing, StartImport},
-      {"import-named", 0, incoming, {now, named, false}, kChangesNothing, StartImport, false},
+      {"import-named", 0, incoming, {now, named, false}, kChangesNothing, StartImport, true, false},
       {"import-over-bad", 0, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
-      {"activate-half-imported", 0, HalfImported(), {now, both_active}, kChangesNothing, activate_both},
-      {"name-half-imported", 0, HalfImported(), {now, both_named, false}, kChangesNothing, name_both},
+      {"activate-half-imported", 0, HalfImported(), {now, both_active}, kMayFail, activate_both, false},
+      {"name-half-imported", 0, HalfImported(), {now, both_named, false}, kChangesNothing, name_both, false},
       {"remove-ref", 0, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
       {"init", 0, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
       {"fsck-repair", 0, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
       // A crash between steps 10 and 11: the new pointer is visible and not durable.
       {"recovery", 0, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
       // A crash between the record of the intent and its sync: the record is visible and not durable.
-      {"recovery-of-log", 0, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover},
+      {"recovery-of-log", 0, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
       // Garbage collection joins the loops here: {"gc", calls, the disk it starts from, {before, after}, …}.
   };
 }

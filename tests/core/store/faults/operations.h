@@ -16,7 +16,12 @@
 using Running = std::function<veneer::Status(Ack& ack)>;
 
 // What the operation does when its work is there already.
-enum class Repeat { kChangesNothing, kGoesOn, kKeepsWhatIsThere };  // kKeepsWhatIsThere: also when it is not there
+enum class Repeat {
+  kChangesNothing,
+  kGoesOn,
+  kKeepsWhatIsThere,  // also when its work is not there
+  kMayFail,           // what it needs was never promised to it
+};
 
 struct Operation {
   std::string name;
@@ -26,6 +31,7 @@ struct Operation {
   Repeat repeat = Repeat::kChangesNothing;
   // Opens what the operation needs; the calls of that are not part of it.
   std::function<Running(veneer::Sys& sys)> start;
+  bool stacked = true;        // false: L5 learns nothing from it that another operation does not show
   bool unnamed_files = true;  // false: on a disk without O_TMPFILE
 };
 
