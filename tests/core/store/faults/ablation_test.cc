@@ -72,7 +72,7 @@ TEST_CASE("ablation: each sync of the protocol holds up the invariant that is wr
       {"import", "fsync veneer/refs/adapter/new~", "", {"I2"}},
       {"import", "fsync veneer/refs/adapter", "", {"I3"}},
       {"import-over-bad", "fsync veneer/quarantine", "", {"I5"}},
-      {"init", "fsync veneer", "open veneer/lock", {"recovery"}},  // of the lock file
+      {"init", "fsync veneer", "lock 0 veneer/lock", {"recovery"}},  // of the lock file
       {"init", "fsync blobs", "", {"recovery"}},
       {"init", "fsync veneer/FORMAT~", "", {"recovery"}},
       {"init", "fsync veneer", "", {"recovery"}},  // of FORMAT
