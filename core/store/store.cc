@@ -47,8 +47,8 @@ Result<ImportOutcome> Store::Import(std::span<const StagedBlob> blobs, const std
     auto& list = placement == Placement::kNew ? outcome.added : placement == Placement::kPresent ? outcome.present : outcome.repaired;
     list.push_back(blob.digest());
   }
-  // Also for blobs that were there: whoever linked them may have died before this.
-  if (!blobs.empty()) VENEER_TRY(SyncDir(*context_->sys, context_->blobs));
+  // Also for blobs that were there, and those that the name needs: whoever linked them may have died before this.
+  VENEER_TRY(SyncDir(*context_->sys, context_->blobs));
   CanonicalMembers members{{"blobs", CanonicalString(fmt::format("{}", blobs.size()))}};
   if (ref) {
     VENEER_TRY(WriteRef(*context_, *ref));

@@ -199,6 +199,8 @@ Result<Activation> ProveAndCommit(const StoreContext& store, Recovered& recovere
     // Step 4: every blob, proven through the descriptor that stays open. E301-E305, nothing changed.
     VENEER_ASSIGN(opened,
                   OpenComposition(store, *target.composition, target.statement, options.verify, std::move(verified), options.progress));
+    // A file that can be opened may still lose its name in a power cut: whoever linked it may have died before the sync.
+    VENEER_TRY(SyncDir(*store.sys, store.blobs));
     // Steps 5 and 6: trust, headers, shapes, budget: the caller's. E4xx, E5xx, E7xx, nothing changed.
     if (options.validate) VENEER_TRY(options.validate(*opened));
   }
