@@ -168,7 +168,10 @@ Result<ValidatedComposition> ValidateComposition(const Composition& composition,
 }
 
 Result<BoundComposition> Bind(const ValidatedComposition& validated, const Catalog& catalog, const StageOptions& options) {
-  return BoundComposition::Bind(validated.base(), validated.composition(), validated.adapters(), catalog, options);
+  // The copies that are made for the call are made inside, too.
+  return RefusedMemoryIsAnError("binding the overlays", [&] {
+    return BoundComposition::Bind(validated.base(), validated.composition(), validated.adapters(), catalog, options);
+  });
 }
 
 }  // namespace veneer

@@ -31,7 +31,7 @@ Result<std::optional<Current>> GenerationFollower::Wait(std::uint64_t seen, std:
   for (;;) {
     auto current = ReadCurrentFile(*store_);
     if (current && current->generation != seen) return std::optional(*std::move(current));
-    const milliseconds left((deadline_ns - store_->sys->SteadyClockNs()) / 1'000'000);
+    const milliseconds left((deadline_ns - store_->sys->SteadyClockNs() + 999'999) / 1'000'000);  // never too early
     if (left.count() <= 0) {
       if (!current) return Fail(std::move(current).error());
       return std::optional<Current>();

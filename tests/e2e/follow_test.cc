@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr const char* kPrompt = "And the king said";
 // Long enough that a switch by another process falls into it.
 constexpr const char* kLong = "200";
+constexpr std::size_t kLines = 12;
 
 class Followed : public ProgramStore {
  public:
@@ -138,7 +139,7 @@ TEST_CASE("follow: under abort the line being decoded ends with E616 and its com
     const auto plain = store.Fresh(kLong);
     LiveVeneer live(store.Lines(kLong, policy));
     CHECK(live.ReadErrorLine().starts_with("serving gen=2"));
-    for (int i = 0; i < 40; ++i) live.Write(std::string(kPrompt) + "\n");
+    for (std::size_t i = 0; i < kLines; ++i) live.Write(std::string(kPrompt) + "\n");
     const auto first = nlohmann::json::parse(live.ReadLine());
     store.Activate("bard");
     const auto bard = store.Fresh(kLong);
@@ -148,7 +149,7 @@ TEST_CASE("follow: under abort the line being decoded ends with E616 and its com
     std::vector<nlohmann::json> answers{first};
     std::istringstream lines(rest.out);
     for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
-    REQUIRE(answers.size() == 40);
+    REQUIRE(answers.size() == kLines);
     CHECK(answers.front().at("generation") == 2);
     CHECK(answers.back().at("generation") == 3);
     std::uint64_t generation = 2;

@@ -99,7 +99,7 @@ TEST_CASE("soak: after each of ten thousand switches the logits are a fresh proc
     (void)Must(active.Switch(std::move(staged), kPolicies[i % kPolicies.size()]));
     kept += before.expired() ? 0 : 1;
     {
-      const ActiveDecode decode = Must(BeginDecode(active, {}));
+      const ActiveDecode decode = Must(BeginDecode(active, {.context = 32, .max_batch = 8}));
       wrong += LogitsOf(*decode.decoder) == next.logits ? 0 : 1;
     }
     if (i + 1 == settled) {

@@ -89,7 +89,7 @@ TEST_CASE("follow: a pointer that cannot be read is E602 when the wait is over, 
   REQUIRE(fixture.Activate(fixture.a));
   const Store store = fixture.Open();
   GenerationFollower follower = store.Follow(5ms);
-  const std::string good = ReadAll(fixture.state());
+  const std::string good = ::ReadAll(fixture.state());
   WriteFile(fixture.state(), "garbage");
   const auto start = Clock::now();
   const auto torn = follower.Wait(1, 30ms);
