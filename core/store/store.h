@@ -46,7 +46,8 @@ struct ActiveComposition {
 };
 
 // A handle; cheap to open, holds no lock between calls. All calls may be made from several threads and processes at once: writers
-// wait for each other (E601 after the timeout), readers wait only for garbage collection. `sys` outlives the handle.
+// wait for each other (E601 after the timeout), readers wait only for garbage collection. `sys` outlives the handle. A lack of memory is
+// E504 from every call, and nothing has changed; where something has, it is a success (W1, W2) or E604.
 class Store {
  public:
   // Makes an empty store (generation 1, composition none) in a new or empty folder. E607 when one is there already.
