@@ -47,11 +47,12 @@ auto OnStore(std::function<Status(Store&, Ack&)> body) {
 Running StartImport(Sys& sys) {
   auto store = std::make_shared<Store>(Must(OpenStore(sys)));
   auto root = std::make_shared<UniqueFd>(*sys.OpenRoot(""));
-  return [store, root, &sys](Ack&) -> Status {
+  const std::optional<Ref> ref = Ref{RefKind::kAdapter, "new", RefRecord(kNewBytes)};
+  return [store, root, ref, &sys](Ack&) -> Status {
     auto source = sys.Open(root->get(), kIncoming, OpenMode::kRead, 0);
     if (!source) return Fail(IoError(source.error(), kIncoming, "open"));
     VENEER_ASSIGN(const StagedBlob blob, store->StageFile(*source, kIncoming));
-    return Forget(store->Import({&blob, 1}, Ref{RefKind::kAdapter, "new", RefRecord(kNewBytes)}));
+    return Forget(store->Import({&blob, 1}, ref));
   };
 }
 
@@ -139,7 +140,7 @@ std::vector<Operation> MakeOperations() {
   const Digest both = Sha256::Of(CompositionText({"style", "safety"}));
   const std::string both_record = fmt::format(R"({{"file":"{}"}})", both.Text());
   const auto activate_both = OnStore([both](Store& s, Ack& ack) { return Forget(s.Activate(both, std::nullopt, Reporting(ack))); });
-  const auto name_both = OnStore([both_record](Store& s, Ack&) { return s.PutRef(Ref{RefKind::kAdapter, "new", both_record}); });
+  const auto name_both = OnStore([name = Ref{RefKind::kAdapter, "new", both_record}](Store& s, Ack&) { return s.PutRef(name); });
   const auto remove_ref = OnStore([](Store& s, Ack&) {
     std::vector<std::string> warnings;
     return Forget(s.RemoveRef(RefKind::kAdapter, "new", warnings));
