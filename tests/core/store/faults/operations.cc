@@ -152,23 +152,23 @@ std::vector<Operation> MakeOperations() {
   const Facts b_active{5, IdOfB(), ""}, none_active{5, IdOfNone(), ""}, nothing_active{5, std::nullopt, ""};
   using enum Repeat;
   return {
-      {"activate", 0, used, {now, b_active}, kChangesNothing, activate_b},
-      {"activate-torn-log", 0, WithTornLog(), {now, b_active}, kChangesNothing, activate_b},
-      {"activate-no-change", 0, used, {now, now}, kChangesNothing, activate_a},
-      {"rollback", 0, used, {now, none_active}, kGoesOn, roll_back},
-      {"deactivate", 0, used, {now, nothing_active}, kChangesNothing, deactivate},
-      {"import", 0, incoming, {now, named, false}, kChangesNothing, StartImport},
-      {"import-named", 0, incoming, {now, named, false}, kChangesNothing, StartImport, true, false},
-      {"import-over-bad", 0, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
-      {"activate-half-imported", 0, HalfImported(), {now, both_active}, kMayFail, activate_both, false},
-      {"name-half-imported", 0, HalfImported(), {now, both_named, false}, kChangesNothing, name_both, false},
-      {"remove-ref", 0, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
-      {"init", 0, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
-      {"fsck-repair", 0, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
+      {"activate", 146, used, {now, b_active}, kChangesNothing, activate_b},
+      {"activate-torn-log", 153, WithTornLog(), {now, b_active}, kChangesNothing, activate_b},
+      {"activate-no-change", 63, used, {now, now}, kChangesNothing, activate_a},
+      {"rollback", 134, used, {now, none_active}, kGoesOn, roll_back},
+      {"deactivate", 82, used, {now, nothing_active}, kChangesNothing, deactivate},
+      {"import", 79, incoming, {now, named, false}, kChangesNothing, StartImport},
+      {"import-named", 87, incoming, {now, named, false}, kChangesNothing, StartImport, true, false},
+      {"import-over-bad", 89, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
+      {"activate-half-imported", 154, HalfImported(), {now, both_active}, kMayFail, activate_both, false},
+      {"name-half-imported", 70, HalfImported(), {now, both_named, false}, kChangesNothing, name_both, false},
+      {"remove-ref", 68, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
+      {"init", 168, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
+      {"fsck-repair", 306, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
       // A crash between steps 10 and 11: the new pointer is visible and not durable.
-      {"recovery", 0, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
+      {"recovery", 227, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
       // A crash between the record of the intent and its sync: the record is visible and not durable.
-      {"recovery-of-log", 0, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
+      {"recovery-of-log", 212, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
       // Garbage collection joins the loops here: {"gc", calls, the disk it starts from, {before, after}, …}.
   };
 }
