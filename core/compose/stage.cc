@@ -195,12 +195,12 @@ Result<std::shared_ptr<const StagedComposition>> Stager::Stage(BoundComposition:
 
 Result<BoundComposition> BoundComposition::Bind(std::shared_ptr<const Base> base, const Composition& composition,
                                                 std::vector<StageAdapter> adapters, const Catalog& catalog, const StageOptions& options) {
-  return RefusedMemoryIsAnError("binding the overlays",
-                                [&] { return Stager::Bind(std::move(base), composition, std::move(adapters), catalog, options); });
+  return OrOutOfMemory([&] { return Stager::Bind(std::move(base), composition, std::move(adapters), catalog, options); },
+                       "binding the overlays");
 }
 
 Result<std::shared_ptr<const StagedComposition>> BoundComposition::Stage() && {
-  return RefusedMemoryIsAnError("staging the overlays", [&] { return Stager::Stage(std::move(*parts_), cost_); });
+  return OrOutOfMemory([&] { return Stager::Stage(std::move(*parts_), cost_); }, "staging the overlays");
 }
 
 Result<std::shared_ptr<const StagedComposition>> StageComposition(std::shared_ptr<const Base> base, std::vector<StageAdapter> adapters,

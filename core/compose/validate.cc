@@ -92,7 +92,7 @@ class CompositionValidator {
 };
 
 Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
-  return RefusedMemoryIsAnError("validation", [&] { return CompositionValidator::Run(manifest, source, catalog); });
+  return OrOutOfMemory([&] { return CompositionValidator::Run(manifest, source, catalog); }, "validation");
 }
 
 Result<ValidatedComposition> CompositionValidator::Run(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
@@ -158,20 +158,23 @@ Manifest ManifestOf(const Composition& composition) {
 }
 
 Result<ValidatedComposition> ValidateComposition(const Composition& composition, ArtifactSource& source, const Catalog& catalog) {
-  return RefusedMemoryIsAnError("validation", [&]() -> Result<ValidatedComposition> {
-    VENEER_ASSIGN(ValidatedComposition validated, CompositionValidator::Run(ManifestOf(composition), source, catalog));
-    if (validated.composition().Id() != composition.Id())
-      return Fail(Code::IDENTITY_MISMATCH, composition.Id().Text(),
-                  fmt::format("its files seal to {}; the stored composition does not describe them", validated.composition().Id().Text()));
-    return validated;
-  });
+  return OrOutOfMemory(
+      [&]() -> Result<ValidatedComposition> {
+        VENEER_ASSIGN(ValidatedComposition validated, CompositionValidator::Run(ManifestOf(composition), source, catalog));
+        if (validated.composition().Id() != composition.Id())
+          return Fail(
+              Code::IDENTITY_MISMATCH, composition.Id().Text(),
+              fmt::format("its files seal to {}; the stored composition does not describe them", validated.composition().Id().Text()));
+        return validated;
+      },
+      "validation");
 }
 
 Result<BoundComposition> Bind(const ValidatedComposition& validated, const Catalog& catalog, const StageOptions& options) {
   // The copies that are made for the call are made inside, too.
-  return RefusedMemoryIsAnError("binding the overlays", [&] {
-    return BoundComposition::Bind(validated.base(), validated.composition(), validated.adapters(), catalog, options);
-  });
+  return OrOutOfMemory(
+      [&] { return BoundComposition::Bind(validated.base(), validated.composition(), validated.adapters(), catalog, options); },
+      "binding the overlays");
 }
 
 }  // namespace veneer

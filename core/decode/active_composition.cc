@@ -132,10 +132,12 @@ Result<std::shared_ptr<const StagedComposition>> ActiveComposition::Switch(std::
                   fmt::format("{} decodes were still in flight after {} ms; nothing was changed", in_flight_, patience.count()));
   }
   if (current_->decodes > 0) {
-    auto kept = RefusedMemoryIsAnError("switch", [this]() -> Status {
-      kept_.push_back(current_);
-      return {};
-    });
+    auto kept = OrOutOfMemory(
+        [this]() -> Status {
+          kept_.push_back(current_);
+          return {};
+        },
+        "switch");
     if (!kept) return Fail(std::move(kept).error());
   }
   if (policy == SwitchPolicy::kAbort)
@@ -180,13 +182,15 @@ CancelCheck ActiveComposition::Lease::cancel_check() const {
 
 Result<ActiveDecode> BeginDecode(ActiveComposition& active, const DecoderOptions& options, std::chrono::milliseconds patience) {
   VENEER_ASSIGN(ActiveComposition::Lease lease, active.Begin(patience));
-  return RefusedMemoryIsAnError("decoder", [&]() -> Result<ActiveDecode> {
-    VENEER_ASSIGN(const Decoder::Memory memory, Decoder::PlannedMemory(*lease.composition(), options));
-    VENEER_TRY(lease.Reserve(memory.scratch_bytes + memory.kv_bytes));
-    VENEER_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::Create(lease.composition(), options));
-    decoder->SetCancelCheck(lease.cancel_check());
-    return ActiveDecode{std::move(lease), std::move(decoder)};
-  });
+  return OrOutOfMemory(
+      [&]() -> Result<ActiveDecode> {
+        VENEER_ASSIGN(const Decoder::Memory memory, Decoder::PlannedMemory(*lease.composition(), options));
+        VENEER_TRY(lease.Reserve(memory.scratch_bytes + memory.kv_bytes));
+        VENEER_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::Create(lease.composition(), options));
+        decoder->SetCancelCheck(lease.cancel_check());
+        return ActiveDecode{std::move(lease), std::move(decoder)};
+      },
+      "decoder");
 }
 
 }  // namespace veneer

@@ -44,7 +44,7 @@ void ServedStore::Update(const Change& change) {
 
 Result<bool> ServedStore::Adopt() {
   const std::lock_guard lock(adopt_mutex_);
-  auto adopted = RefusedMemoryIsAnError("adoption", [this] { return AdoptLocked(); });
+  auto adopted = OrOutOfMemory([this] { return AdoptLocked(); }, "adoption");
   const ServingStatus before = status();
   if (!adopted && (!before.error || before.error->Text() != adopted.error().Text()))
     Update([&](ServingStatus& status) { status.error = adopted.error(); });

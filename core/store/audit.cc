@@ -242,17 +242,19 @@ Status AuditLog::Append(const StoreContext& store, std::string_view type, Canoni
   const std::string json = CanonicalObject(members);
   if (json.size() > kMaxJson) return Fail(Code::LIMIT, at, fmt::format("a record of {} bytes, allowed {}", json.size(), kMaxJson));
   const std::string frame = FrameRecord(json);
+  const Digest digest = Sha256::Of(json);  // before the write: nothing after it may need memory
   VENEER_TRY(Settle(store));
+  failed_ = true;  // until it is known to have worked
   Status status = WriteAll(*store.sys, fd_, frame, at);
   if (status) status = SyncFile(*store.sys, fd_, at);
   if (!status) {
     // Memory and disk may disagree about these bytes now. Taking them away keeps a later record from following a hole.
     (void)store.sys->Truncate(fd_.get(), size_);
-    failed_ = true;
     return status;
   }
+  failed_ = false;
   size_ += frame.size();
-  last_ = Sha256::Of(json);
+  last_ = digest;
   return {};
 }
 

@@ -49,7 +49,8 @@ struct OpenedActive {
 };
 
 // A handle; cheap to open, holds no lock between calls. All calls may be made from several threads and processes at once: writers
-// wait for each other (E601 after the timeout), readers wait only for garbage collection. `sys` outlives the handle.
+// wait for each other (E601 after the timeout), readers wait only for garbage collection. `sys` outlives the handle. A lack of memory is
+// E504 from every call, and nothing has changed; where something has, it is a success (W1, W2) or E604.
 class Store {
  public:
   // Makes an empty store (generation 1, composition none) in a new or empty folder. E607 when one is there already.
@@ -120,8 +121,7 @@ class Store {
   explicit Store(StoreContext context);
   Status CheckWritable() const;  // E614
   void LogChange(Recovered& recovered, std::string_view event, CanonicalMembers members, std::vector<std::string>& warnings) const;
-  // Runs a switch; what ends in E604 closes the handle.
-  Result<Activation> Watched(const SwitchOptions& options, const std::function<Result<Activation>(const SwitchOptions&)>& run);
+  Result<Activation> Watched(Result<Activation> activation);  // closes the handle on E604
   Result<Activation> Switch(const SwitchRequest& request, const SwitchOptions& options);
 
   std::unique_ptr<const StoreContext> context_;

@@ -47,11 +47,12 @@ auto OnStore(std::function<Status(Store&, Ack&)> body) {
 Running StartImport(Sys& sys) {
   auto store = std::make_shared<Store>(Must(OpenStore(sys)));
   auto root = std::make_shared<UniqueFd>(*sys.OpenRoot(""));
-  return [store, root, &sys](Ack&) -> Status {
+  const std::optional<Ref> ref = Ref{RefKind::kAdapter, "new", RefRecord(kNewBytes)};
+  return [store, root, ref, &sys](Ack&) -> Status {
     auto source = sys.Open(root->get(), kIncoming, OpenMode::kRead, 0);
     if (!source) return Fail(IoError(source.error(), kIncoming, "open"));
     VENEER_ASSIGN(const StagedBlob blob, store->StageFile(*source, kIncoming));
-    return Forget(store->Import({&blob, 1}, Ref{RefKind::kAdapter, "new", RefRecord(kNewBytes)}));
+    return Forget(store->Import({&blob, 1}, ref));
   };
 }
 
@@ -139,7 +140,7 @@ std::vector<Operation> MakeOperations() {
   const Digest both = Sha256::Of(CompositionText({"style", "safety"}));
   const std::string both_record = fmt::format(R"({{"file":"{}"}})", both.Text());
   const auto activate_both = OnStore([both](Store& s, Ack& ack) { return Forget(s.Activate(both, std::nullopt, Reporting(ack))); });
-  const auto name_both = OnStore([both_record](Store& s, Ack&) { return s.PutRef(Ref{RefKind::kAdapter, "new", both_record}); });
+  const auto name_both = OnStore([name = Ref{RefKind::kAdapter, "new", both_record}](Store& s, Ack&) { return s.PutRef(name); });
   const auto remove_ref = OnStore([](Store& s, Ack&) {
     std::vector<std::string> warnings;
     return Forget(s.RemoveRef(RefKind::kAdapter, "new", warnings));
@@ -151,23 +152,23 @@ std::vector<Operation> MakeOperations() {
   const Facts b_active{5, IdOfB(), ""}, none_active{5, IdOfNone(), ""}, nothing_active{5, std::nullopt, ""};
   using enum Repeat;
   return {
-      {"activate", 0, used, {now, b_active}, kChangesNothing, activate_b},
-      {"activate-torn-log", 0, WithTornLog(), {now, b_active}, kChangesNothing, activate_b},
-      {"activate-no-change", 0, used, {now, now}, kChangesNothing, activate_a},
-      {"rollback", 0, used, {now, none_active}, kGoesOn, roll_back},
-      {"deactivate", 0, used, {now, nothing_active}, kChangesNothing, deactivate},
-      {"import", 0, incoming, {now, named, false}, kChangesNothing, StartImport},
-      {"import-named", 0, incoming, {now, named, false}, kChangesNothing, StartImport, true, false},
-      {"import-over-bad", 0, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
-      {"activate-half-imported", 0, HalfImported(), {now, both_active}, kMayFail, activate_both, false},
-      {"name-half-imported", 0, HalfImported(), {now, both_named, false}, kChangesNothing, name_both, false},
-      {"remove-ref", 0, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
-      {"init", 0, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
-      {"fsck-repair", 0, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
+      {"activate", 146, used, {now, b_active}, kChangesNothing, activate_b},
+      {"activate-torn-log", 153, WithTornLog(), {now, b_active}, kChangesNothing, activate_b},
+      {"activate-no-change", 63, used, {now, now}, kChangesNothing, activate_a},
+      {"rollback", 134, used, {now, none_active}, kGoesOn, roll_back},
+      {"deactivate", 82, used, {now, nothing_active}, kChangesNothing, deactivate},
+      {"import", 79, incoming, {now, named, false}, kChangesNothing, StartImport},
+      {"import-named", 87, incoming, {now, named, false}, kChangesNothing, StartImport, true, false},
+      {"import-over-bad", 89, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
+      {"activate-half-imported", 154, HalfImported(), {now, both_active}, kMayFail, activate_both, false},
+      {"name-half-imported", 70, HalfImported(), {now, both_named, false}, kChangesNothing, name_both, false},
+      {"remove-ref", 68, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
+      {"init", 168, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
+      {"fsck-repair", 306, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
       // A crash between steps 10 and 11: the new pointer is visible and not durable.
-      {"recovery", 0, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
+      {"recovery", 227, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
       // A crash between the record of the intent and its sync: the record is visible and not durable.
-      {"recovery-of-log", 0, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
+      {"recovery-of-log", 212, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
       // Garbage collection joins the loops here: {"gc", calls, the disk it starts from, {before, after}, …}.
   };
 }

@@ -31,7 +31,7 @@ struct Operation {
   Repeat repeat = Repeat::kChangesNothing;
   // Opens what the operation needs; the calls of that are not part of it.
   std::function<Running(veneer::Sys& sys)> start;
-  bool stacked = true;        // false: L5 learns nothing from it that another operation does not show
+  bool own_code = true;       // false: L2 and L5 learn nothing from it that another operation does not show
   bool unnamed_files = true;  // false: on a disk without O_TMPFILE
 };
 

@@ -104,7 +104,7 @@ void BreakRecovery(const Operation& operation, const Left& left, Cases& cases) {
 
 TEST_CASE("L5: no fault in the recovery from a crash of any operation loses or invents anything") {
   for (const Operation& operation : Operations()) {
-    if (!operation.stacked) continue;
+    if (!operation.own_code) continue;
     Cases cases("L5 " + operation.name);
     cases.ignored = kStamps;
     const auto disks = DistinctDisks(operation);
