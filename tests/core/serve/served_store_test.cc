@@ -46,6 +46,7 @@ TEST_CASE("serve: each generation is decoded as its files decode alone, and comp
     CHECK(LogitsNow(*served) == LogitsAlone(tiny.Alone(adapters)));
     if (base == nullptr) base = &served->active().Current()->base();
     CHECK(&served->active().Current()->base() == base);
+    CHECK(served->GenerationOf(*served->active().Current()) == generation);
   }
 }
 
