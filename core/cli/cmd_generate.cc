@@ -129,9 +129,9 @@ class LineAnswerer {
   Result<int> Answer(const std::string& line) {
     (void)served_.Adopt();  // what was activated before this line came is in force for it, or status() says why not
     auto decode = BeginDecode(served_.active(), session_.decoder_options(options_.batch), std::chrono::seconds(options_.switch_timeout));
-    const std::uint64_t generation = served_.status().served_generation;
-    if (!decode) return Report(decode.error(), {{"generation", generation}});
+    if (!decode) return Report(decode.error(), {{"generation", served_.status().served_generation}});
     const StagedComposition& composition = decode->decoder->composition();
+    const std::uint64_t generation = served_.GenerationOf(composition);
     if (tokenizer_of_ != &composition.base()) {
       VENEER_ASSIGN(tokenizer_, OpenTokenizer(composition.base()));
       tokenizer_of_ = &composition.base();

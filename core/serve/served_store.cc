@@ -105,7 +105,20 @@ Result<std::shared_ptr<const StagedComposition>> ServedStore::Load(const OpenedA
   return staged;
 }
 
+void ServedStore::Remember(const std::shared_ptr<const StagedComposition>& composition, std::uint64_t generation) {
+  const std::lock_guard lock(status_mutex_);
+  std::erase_if(generations_, [&](const auto& one) { return one.first.expired() || one.first.lock() == composition; });
+  generations_.emplace_back(composition, generation);
+}
+
+std::uint64_t ServedStore::GenerationOf(const StagedComposition& composition) const {
+  const std::lock_guard lock(status_mutex_);
+  const auto found = std::ranges::find_if(generations_, [&](const auto& one) { return one.first.lock().get() == &composition; });
+  return found == generations_.end() ? 0 : found->second;
+}
+
 Result<bool> ServedStore::Serve(const Current& current, std::shared_ptr<const StagedComposition> next) {
+  if (next != nullptr) Remember(next, current.generation);  // before anyone can lease it
   // The same composition under another number needs no switch, and ends no decode.
   if (next != active_.Current()) VENEER_TRY(active_.Switch(std::move(next), options_.policy, options_.patience));
   pending_.reset();

@@ -15,6 +15,8 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/digest.h"
 #include "core/base/error.h"
@@ -52,6 +54,8 @@ class ServedStore {
 
   [[nodiscard]] ActiveComposition& active() { return active_; }
   [[nodiscard]] ServingStatus status() const;
+  // The latest generation that this composition was adopted as; status() may be ahead of a lease, or behind. 0 for a foreign one.
+  [[nodiscard]] std::uint64_t GenerationOf(const StagedComposition& composition) const;
 
   // One look. True when another generation is served afterwards than before. Opens and verifies through the descriptors that are read,
   // stages beside the composition in force (both must fit the budget: E501), then switches by the policy. On an error nothing has
@@ -66,6 +70,7 @@ class ServedStore {
   Result<bool> AdoptLocked();
   Result<std::shared_ptr<const StagedComposition>> Load(const OpenedActive& opened);
   Result<bool> Serve(const Current& current, std::shared_ptr<const StagedComposition> next);
+  void Remember(const std::shared_ptr<const StagedComposition>& composition, std::uint64_t generation);
   std::uint64_t HeldBeside(const Base& base, const Decoder::Memory& decoder) const;
   template <class Change>
   void Update(const Change& change);
@@ -80,6 +85,7 @@ class ServedStore {
   mutable std::mutex status_mutex_;
   ServingStatus status_;
   std::uint64_t status_changes_ = 0;
+  std::vector<std::pair<std::weak_ptr<const StagedComposition>, std::uint64_t>> generations_;  // of those that are held by someone
 };
 
 }  // namespace veneer

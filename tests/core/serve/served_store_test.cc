@@ -46,6 +46,7 @@ TEST_CASE("serve: each generation is decoded as its files decode alone, and comp
     CHECK(LogitsNow(*served) == LogitsAlone(tiny.Alone(adapters)));
     if (base == nullptr) base = &served->active().Current()->base();
     CHECK(&served->active().Current()->base() == base);
+    CHECK(served->GenerationOf(*served->active().Current()) == generation);
   }
 }
 
@@ -144,6 +145,24 @@ TEST_CASE("serve: under reject an adoption waits for the decodes to end, with wh
   }
   CHECK(Must(served->Adopt()));
   CHECK(served->status().served == tiny.style);
+}
+
+TEST_CASE("serve: what was staged for a generation that is gone again is never served") {
+  TinyStore tiny;
+  (void)tiny.Activate(tiny.plain);
+  ServeOptions options = Exact();
+  options.policy = SwitchPolicy::kReject;
+  const auto served = Must(ServedStore::Open(tiny.store, Plugins(), options));
+  {
+    const auto lease = Must(served->active().Begin());
+    (void)tiny.Activate(tiny.style);
+    CHECK(CodeOf(served->Adopt()) == Code::BUSY);
+    (void)tiny.Activate(tiny.safety);
+  }
+  CHECK(Must(served->Adopt()));
+  CHECK(served->status().served == tiny.safety);
+  CHECK(served->active().Current()->id() == tiny.safety);
+  CHECK(LogitsNow(*served) == LogitsAlone(tiny.Alone({"safety=0.5"})));
 }
 
 TEST_CASE("serve: a base that was damaged and stored again is mapped afresh by the next adoption") {
