@@ -33,6 +33,24 @@ void AlignReplacements(Adapter& adapter) {
   }
 }
 
+Result<Adapter> ReadSafetensorsAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, std::string_view kind) {
+  auto parsed = SafetensorsFile::Parse(files.weights.bytes());
+  if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
+  Adapter adapter;
+  adapter.format = "safetensors";
+  if (files.config) {
+    auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, kind);
+    if (!config) return Fail(std::move(config).error().Within(files.config->name()));
+    VENEER_TRY(ReadPeftTensors(*parsed, *config, base, adapter));
+    adapter.config = *std::move(files.config);
+  } else {
+    VENEER_TRY(ReadNative(*parsed, files.weights.name(), base, catalog, kind, adapter));
+  }
+  adapter.weights = std::move(files.weights);  // the views point into the mapping, which does not move
+  AlignReplacements(adapter);
+  return adapter;
+}
+
 }  // namespace
 
 Result<AdapterFiles> OpenAdapterFiles(const fs::path& path) {
@@ -82,26 +100,10 @@ Result<std::string> IdentifyAdapter(const AdapterFiles& files, const Catalog& ca
 }
 
 Result<Adapter> ReadAdapter(AdapterFiles files, const Base& base, const Catalog& catalog, const AdapterRequest& request) {
-  if (FormatOf(files) == "gguf") {
-    VENEER_ASSIGN(Adapter adapter, ReadGgufAdapter(std::move(files), base, catalog, request.kind));
-    VENEER_TRY(OverrideParams(catalog, request.params, adapter));
-    return adapter;
-  }
-  auto parsed = SafetensorsFile::Parse(files.weights.bytes());
-  if (!parsed) return Fail(std::move(parsed).error().Within(files.weights.name()));
-  Adapter adapter;
-  adapter.format = "safetensors";
-  if (files.config) {
-    auto config = PeftConfig::Parse(AsText(files.config->bytes()), catalog, request.kind);
-    if (!config) return Fail(std::move(config).error().Within(files.config->name()));
-    VENEER_TRY(ReadPeftTensors(*parsed, *config, base, adapter));
-    adapter.config = *std::move(files.config);
-  } else {
-    VENEER_TRY(ReadNative(*parsed, files.weights.name(), base, catalog, request.kind, adapter));
-  }
-  adapter.weights = std::move(files.weights);  // the views point into the mapping, which does not move
-  AlignReplacements(adapter);
+  VENEER_ASSIGN(Adapter adapter, FormatOf(files) == "gguf" ? ReadGgufAdapter(std::move(files), base, catalog, request.kind)
+                                                           : ReadSafetensorsAdapter(std::move(files), base, catalog, request.kind));
   VENEER_TRY(OverrideParams(catalog, request.params, adapter));
+  ReportScales(catalog, adapter);
   return adapter;
 }
 

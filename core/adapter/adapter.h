@@ -25,7 +25,12 @@ struct AdapterSite {
   std::string site;             // Hugging Face id, known to the base
   OverlaySource source;         // checked by CheckSource
   std::uint64_t rank = 0;       // 0 for kinds without one
-  std::optional<double> scale;  // the computed scale, for reports
+  std::optional<double> scale;  // of the edit, for reports; nothing for a kind without
+};
+
+// A tensor of the files that changes nothing, and the reason.
+struct IgnoredTensor {
+  std::string tensor, why;
 };
 
 struct Adapter {
@@ -35,7 +40,8 @@ struct Adapter {
   std::vector<Replacement> replacements;         // sorted by site; in force just before the sites' edits, in full at any strength but 0
   OverlaySource shared;                          // artifact-scoped
   std::uint64_t rank = 0;                        // largest
-  std::vector<std::string> notes;                // what was ignored and why, warnings (another base named, all deltas zero)
+  std::vector<IgnoredTensor> ignored;            // all tensors of the files that stand nowhere above
+  std::vector<std::string> notes;                // warnings (another base named, all deltas zero), and what replaces tensors of the base
   FileBytes weights, config;                     // private copies; the tensor views point into `weights`,
   std::deque<std::vector<std::byte>> converted;  // or into one of these, where the file's own bytes would not do
 };

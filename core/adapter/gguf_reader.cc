@@ -163,8 +163,8 @@ class SiteReader {
     }
     if (!import.rank_symbol.empty()) read.rank = SymbolValue(kind, read.source, import.rank_symbol.front());
     if (!import.scale_param.empty()) {
-      read.scale = header_.numerator == 0 || read.rank == 0 ? 1 : header_.numerator / static_cast<double>(read.rank);
-      read.source.params.push_back(NumberParam(import.scale_param, *read.scale));
+      const double scale = header_.numerator == 0 || read.rank == 0 ? 1 : header_.numerator / static_cast<double>(read.rank);
+      read.source.params.push_back(NumberParam(import.scale_param, scale));
     }
     auto status = CheckSource(kind, FactsOf(site), read.source, {}, id);
     if (!status) {

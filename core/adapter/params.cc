@@ -24,10 +24,12 @@ Result<ParamValue> ParseParam(const KindDecl& kind, std::string_view name, const
 
 namespace {
 
-// The parameter that the kind's declaration computes as the scale of a module, for files of this format.
+// The parameter that the kind's declaration computes as the scale of a module for files of this format; without such a rule the
+// one that kinds call so.
 std::string ScalePath(const KindDecl& kind, std::string_view format) {
-  if (format == "gguf") return kind.import_gguf ? kind.import_gguf->scale_param : "";
-  return kind.import && kind.import->scale ? kind.import->scale->param : "";
+  if (format == "gguf" && kind.import_gguf && !kind.import_gguf->scale_param.empty()) return kind.import_gguf->scale_param;
+  if (format != "gguf" && kind.import && kind.import->scale) return kind.import->scale->param;
+  return "/scale";
 }
 
 }  // namespace
@@ -42,11 +44,18 @@ Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::s
     for (AdapterSite& part : adapter.sites) {
       std::erase_if(part.source.params, [&](const ParamValue& old) { return old.path == value.path; });
       part.source.params.push_back(value);
-      if (part.scale && value.path == ScalePath(*kind, adapter.format)) part.scale = value.d;
     }
     adapter.notes.push_back(fmt::format("parameter {} is {} for all modules, whatever its files say", name, text));
   }
   return {};
+}
+
+void ReportScales(const Catalog& catalog, Adapter& adapter) {
+  const KindDecl* kind = catalog.FindDeclaration(adapter.kind);
+  const std::string path = kind == nullptr ? "" : ScalePath(*kind, adapter.format);
+  for (AdapterSite& part : adapter.sites)
+    for (const ParamValue& param : part.source.params)
+      if (param.path == path && param.type == VNR_PARAM_NUMBER) part.scale = param.d;
 }
 
 }  // namespace veneer

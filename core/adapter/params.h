@@ -17,6 +17,9 @@ Result<ParamValue> ParseParam(const KindDecl& kind, std::string_view name, const
 // Sets the parameters on every site of the adapter, in place of what its files said. E213; also for the host's own kind, which has none.
 Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::string, std::string>>& params, Adapter& adapter);
 
+// Fills in the scale of each site from its parameters.
+void ReportScales(const Catalog& catalog, Adapter& adapter);
+
 }  // namespace veneer
 
 #endif  // VENEER_CORE_ADAPTER_PARAMS_H_

@@ -85,10 +85,8 @@ Result<AdapterSite> FinishSite(const PeftConfig& config, const Site& site, Overl
   part.source = std::move(source);
   VENEER_ASSIGN(const auto rank, config.RankOf(site.id));
   VENEER_ASSIGN(part.source.params, config.Params());
-  VENEER_ASSIGN(part.scale, config.ScaleOf(site.id));
-  if (part.scale) {
-    part.source.params.push_back(NumberParam(config.import().scale->param, *part.scale));
-  }
+  VENEER_ASSIGN(const auto scale, config.ScaleOf(site.id));
+  if (scale) part.source.params.push_back(NumberParam(config.import().scale->param, *scale));
   VENEER_TRY(CheckSource(config.kind(), FactsOf(site), part.source, shared, site.id));
   if (!config.import().rank_symbol.empty()) part.rank = SymbolValue(config.kind(), part.source, config.import().rank_symbol.front());
   if (rank && *rank != part.rank)
@@ -123,7 +121,7 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
   VENEER_TRY(CheckCoverage(targets, mapper.sites));
   VENEER_ASSIGN(const std::vector<std::string> unmatched, config.UnmatchedPatterns(targets));
   adapter.notes.insert(adapter.notes.end(), unmatched.begin(), unmatched.end());
-  VENEER_ASSIGN(adapter.replacements, std::move(replacements).Finish(adapter.notes));
+  VENEER_ASSIGN(adapter.replacements, std::move(replacements).Finish(adapter.ignored, adapter.notes));
   if (!has_effect && adapter.replacements.empty()) adapter.notes.emplace_back(kNoEffect);
   return {};
 }

@@ -145,7 +145,7 @@ Status PeftReplacements::CheckTokenLists() const {
   return {};
 }
 
-Result<std::vector<Replacement>> PeftReplacements::Finish(std::vector<std::string>& notes) && {
+Result<std::vector<Replacement>> PeftReplacements::Finish(std::vector<IgnoredTensor>& ignored, std::vector<std::string>& notes) && {
   TieRows();
   if (const Json* saved = config_->Find(kSavedKey); saved_)
     for (const Json& entry : saved->elements)
@@ -159,7 +159,7 @@ Result<std::vector<Replacement>> PeftReplacements::Finish(std::vector<std::strin
   for (Replacement& one : taken_) {
     const Site& site = *base_->sites().Find(one.site);
     if (one.rows.empty() && EqualsBase(site, one.tensor)) {
-      notes.push_back(fmt::format("{} is a copy that equals the base's tensor bit for bit: left out", one.tensor.name));
+      ignored.push_back({one.tensor.name, "is a copy that equals the base's tensor bit for bit: left out"});
       continue;
     }
     notes.push_back(one.rows.empty() ? fmt::format("{} differs from the base's tensor and replaces it", one.tensor.name)

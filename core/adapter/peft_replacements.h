@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/adapter/adapter.h"
 #include "core/adapter/peft_config.h"
 #include "core/adapter/replacement.h"
 #include "core/model/base.h"
@@ -24,7 +25,7 @@ class PeftReplacements {
 
   // Everything the configuration promises is there (E405). Copies that equal the base are left out, with a note for each; the others
   // are noted as replacements, one for a site (E216). Sorted by site.
-  Result<std::vector<Replacement>> Finish(std::vector<std::string>& notes) &&;
+  Result<std::vector<Replacement>> Finish(std::vector<IgnoredTensor>& ignored, std::vector<std::string>& notes) &&;
 
  private:
   PeftReplacements(const PeftConfig& config, const Base& base) : config_(&config), base_(&base) {}

@@ -7,9 +7,14 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <vector>
+
+#include "core/base/digest.h"
+#include "core/base/mapping_guard.h"
 
 namespace veneer {
 namespace {
@@ -19,6 +24,30 @@ Result<struct stat> StatRegular(int fd, const std::string& name) {
   if (fstat(fd, &info) != 0) return Fail(IoError(errno, name, "stat"));
   if (!S_ISREG(info.st_mode)) return Fail(Code::BLOB_NOT_REGULAR, name, "is not a regular file; give the path of a plain file");
   return info;
+}
+
+FileState StateOf(const struct stat& info) {
+  const auto ns = [](const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; };
+  return {static_cast<std::uint64_t>(info.st_size), ns(info.st_mtim), ns(info.st_ctim)};
+}
+
+Error Changed(const std::string& name, const FileState& was, const FileState& now) {
+  const std::string what = was.size != now.size ? fmt::format("had {} bytes when it was verified and has {} now", was.size, now.size)
+                                                : std::string("was written to after it was verified");
+  return {Code::BLOB_CHANGED, name, fmt::format("the file {}; run `veneer fsck --full`, or import it again", what)};
+}
+
+Result<Digest> HashFile(const UniqueFd& fd, const std::string& name) {
+  Sha256 hash;
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  for (std::uint64_t done = 0;;) {
+    const ssize_t got = pread(fd.get(), buffer.data(), buffer.size(), static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Fail(IoError(errno, name, "read"));
+    if (got == 0) return hash.Finish();
+    hash.Update(std::span(buffer).first(static_cast<std::size_t>(got)));
+    done += static_cast<std::uint64_t>(got);
+  }
 }
 
 Result<const std::byte*> MapReadOnly(int fd, std::size_t size, const std::string& name) {
@@ -74,7 +103,17 @@ UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
   return *this;
 }
 
+// What a mapped file is compared with.
+struct FileBytes::Witness {
+  FileState verified;
+  std::atomic<std::int64_t> known_ctime_ns;  // verified.ctime_ns, or a later one at which the file was hashed again
+  MappingGuard guard;
+};
+
+FileBytes::FileBytes() = default;
+
 FileBytes::~FileBytes() {
+  witness_.reset();  // the guard before the mapping
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
 }
 
@@ -82,13 +121,15 @@ FileBytes::FileBytes(FileBytes&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       fd_(std::move(other.fd_)),
-      name_(std::move(other.name_)) {}
+      name_(std::move(other.name_)),
+      witness_(std::move(other.witness_)) {}
 
 FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(fd_, other.fd_);
   std::swap(name_, other.name_);
+  std::swap(witness_, other.witness_);
   return *this;
 }
 
@@ -108,15 +149,36 @@ Result<FileBytes> FileBytes::Map(const std::filesystem::path& path) {
   return MapFd(std::move(fd), path.string());
 }
 
-Result<FileBytes> FileBytes::MapFd(UniqueFd fd, std::string name) {
+Result<FileBytes> FileBytes::MapFd(UniqueFd fd, std::string name, const FileState* verified) {
   VENEER_ASSIGN(const struct stat info, StatRegular(fd.get(), name));
+  if (verified != nullptr && StateOf(info).size != verified->size) return Fail(Changed(name, *verified, StateOf(info)));
   if (info.st_size == 0) return Fail(Code::HEADER_CORRUPT, name, "the file is empty");
   FileBytes file;
   file.size_ = static_cast<std::size_t>(info.st_size);
   VENEER_ASSIGN(file.data_, MapReadOnly(fd.get(), file.size_, name));
   file.fd_ = std::move(fd);
   file.name_ = std::move(name);
+  const FileState state = verified != nullptr ? *verified : StateOf(info);
+  file.witness_ = std::make_unique<Witness>(state, state.ctime_ns, MappingGuard(file.data_, file.size_));
   return file;
+}
+
+Status FileBytes::CheckUnchanged(const Digest& digest) const {
+  if (witness_ == nullptr) return {};
+  const FileState& was = witness_->verified;
+  VENEER_ASSIGN(const struct stat info, StatRegular(fd_.get(), name_));
+  const FileState now = StateOf(info);
+  if (now.size != was.size || now.mtime_ns != was.mtime_ns) return Fail(Changed(name_, was, now));
+  if (witness_->guard.is_broken())
+    return Fail(Code::BLOB_CHANGED, name_, "part of the file cannot be read any longer; run `veneer fsck --full`, or import it again");
+  if (now.ctime_ns == witness_->known_ctime_ns.load(std::memory_order_relaxed)) return {};
+  // Renamed, unlinked, another mode; or written by someone who set the time back.
+  VENEER_ASSIGN(const Digest found, HashFile(fd_, name_));
+  VENEER_ASSIGN(const struct stat after, StatRegular(fd_.get(), name_));
+  if (found != digest || after.st_size != info.st_size || StateOf(after).mtime_ns != was.mtime_ns)
+    return Fail(Changed(name_, was, StateOf(after)));
+  witness_->known_ctime_ns.store(now.ctime_ns, std::memory_order_relaxed);  // what came while hashing is seen next time
+  return {};
 }
 
 Result<FileBytes> FileBytes::Copy(const std::filesystem::path& path, std::uint64_t limit) {

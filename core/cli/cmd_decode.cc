@@ -1,95 +1,13 @@
-// generate, logits, tokenize: what is decoded over the selected composition.
+// logits and tokenize, over the selected composition.
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <iostream>
-#include <iterator>
 
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
-#include "core/decode/generate.h"
 #include "core/format/npy.h"
 
 namespace veneer::cli {
 namespace {
-
-constexpr std::uint64_t kMaxPromptBytes = 16 << 20;
-
-Result<std::string> ReadStandardInput() {
-  std::string text((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
-  if (text.size() > kMaxPromptBytes) return Fail(Code::INPUT_TOO_LARGE, "standard input", "more than 16 MiB");
-  return text;
-}
-
-// The text of -p, -f or "-"; nothing when --tokens is given.
-Result<std::optional<std::string>> PromptText(const Session& session) {
-  const Options& options = session.options();
-  const bool reads_input = session.words() == 1 && session.word(0) == "-";
-  if (session.words() == 1 && !reads_input)
-    return Fail(Code::USAGE, session.word(0), "give the text with -p TEXT, a file with -f FILE, or - for standard input");
-  const int given = (options.prompt ? 1 : 0) + (options.prompt_file ? 1 : 0) + (reads_input ? 1 : 0) + (options.tokens ? 1 : 0);
-  if (given != 1) return Fail(Code::USAGE, "prompt", "give exactly one of -p TEXT, -f FILE, - or --tokens 1,2,3");
-  if (options.prompt) return options.prompt;
-  if (options.tokens) return std::optional<std::string>();
-  if (reads_input || *options.prompt_file == "-") {
-    VENEER_ASSIGN(std::string text, ReadStandardInput());
-    return std::optional(std::move(text));
-  }
-  VENEER_ASSIGN(std::string text, ReadText(*options.prompt_file, kMaxPromptBytes));
-  return std::optional(std::move(text));
-}
-
-std::string_view ReasonText(StopReason reason) {
-  switch (reason) {
-    case StopReason::kLength:
-      return "length";
-    case StopReason::kEndOfText:
-      return "end-of-text";
-    case StopReason::kStopString:
-      return "stop";
-  }
-  return "";
-}
-
-Result<int> RunGenerate(Session& session) {
-  const Options& options = session.options();
-  VENEER_ASSIGN(const std::optional<std::string> text, PromptText(session));
-  VENEER_ASSIGN(const ValidatedComposition selected, session.Selected());
-  std::optional<Tokenizer> tokenizer;
-  if (auto opened = OpenTokenizer(*selected.base()); opened) {
-    tokenizer = *std::move(opened);
-  } else if (text || !options.stops.empty()) {
-    return Fail(std::move(opened).error());
-  }
-  const std::vector<TokenId> prompt = text ? tokenizer->Encode(*text, {.add_special = true, .parse_special = true}) : *options.tokens;
-  VENEER_ASSIGN(const std::unique_ptr<Decoder> decoder, session.MakeDecoder(selected, options.batch));
-  GenerateOptions generate;
-  generate.max_tokens = options.predict;
-  generate.ignore_end_of_text = options.ignore_eos;
-  generate.stops = options.stops;
-  generate.sampling = options.sampling;
-  const bool streams = !options.json;
-  const auto on_text = [streams](std::string_view piece) {
-    if (streams) Print(piece);
-  };
-  if (streams && text) Print(*text);
-  Generated made;
-  const Status status = Generate(*decoder, tokenizer ? &*tokenizer : nullptr, prompt, generate, on_text, made);
-  if (streams) {
-    if (!tokenizer)
-      for (std::size_t i = 0; i < made.tokens.size(); ++i) Print(fmt::format("{}{}", i == 0 ? "" : ",", made.tokens[i]));
-    Print("\n");
-  }
-  if (!status) return Fail(status.error());
-  if (options.json)
-    PrintJson({{"tokens", made.tokens},
-               {"text", made.text},
-               {"composition", selected.composition().Id().Text()},
-               {"prompt_tokens", prompt.size()},
-               {"stopped_by", ReasonText(made.reason)}});
-  return 0;
-}
 
 Result<int> RunLogits(Session& session) {
   const Options& options = session.options();
@@ -131,18 +49,6 @@ Result<int> RunTokenize(Session& session) {
 }
 
 }  // namespace
-
-constinit const Command kGenerateCommand{
-    "generate",
-    "generate (-p TEXT | -f FILE | - | --tokens 1,2,3) [-n N] [options]",
-    "continue a text",
-    "Decodes over the active composition, over --manifest FILE, or over --base FILE with --adapter PATH[=W] in order.\n"
-    "Text goes to standard output as it comes, prompt first; --json prints {\"tokens\", \"text\", \"composition\"} with the new tokens "
-    "only.\n"
-    "Running out of context is an error that says so.\n",
-    0,
-    1,
-    RunGenerate};
 
 constinit const Command kLogitsCommand{
     "logits",

@@ -13,17 +13,6 @@
 namespace veneer::cli {
 namespace {
 
-Result<std::vector<ManifestParam>> ParamsOf(const Options& options) {
-  std::vector<ManifestParam> params;
-  for (const std::string& text : options.params) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) return Fail(Code::USAGE, "--params", fmt::format("'{}', write name=value", text));
-    params.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  std::ranges::sort(params);
-  return params;
-}
-
 struct Imported {
   RefKind kind;
   std::string name;
@@ -73,7 +62,8 @@ Result<Imported> ImportFiles(Session& session, Store& store, const AdapterFiles&
   AdapterRecord record;
   VENEER_ASSIGN(record.kind, IdentifyAdapter(files, *catalog, options.kind.value_or("")));
   record.format = FormatOf(files);
-  VENEER_ASSIGN(record.params, ParamsOf(options));
+  record.params.assign(options.params.begin(), options.params.end());
+  std::ranges::sort(record.params);
   std::vector<StagedBlob> blobs;
   VENEER_ASSIGN(StagedBlob weights, store.StageFile(files.weights.fd(), path));
   record.file_hash = weights.digest();

@@ -16,7 +16,6 @@
 namespace veneer::cli {
 namespace {
 
-constexpr std::string_view kScalePath = "/scale";  // how every kind that scales its edit names that parameter
 constexpr JsonLimits kConfigLimits{.bytes = 1 << 20, .depth = 8, .items = 50'000};
 
 bool IsGguf(const FileBytes& weights) { return AsText(weights.bytes()).starts_with("GGUF"); }
@@ -136,12 +135,6 @@ OutJson ParamsOf(const OverlaySource& source) {
   return params;
 }
 
-// The note that begins with the tensor's name says why it does nothing.
-std::string WhyIgnored(const std::string& tensor, const std::vector<std::string>& notes) {
-  const auto found = std::ranges::find_if(notes, [&tensor](const std::string& note) { return note.starts_with(tensor + " "); });
-  return found == notes.end() ? std::string() : found->substr(tensor.size() + 1);
-}
-
 }  // namespace
 
 Result<std::vector<TensorView>> StoredTensors(const FileBytes& weights) {
@@ -150,16 +143,8 @@ Result<std::vector<TensorView>> StoredTensors(const FileBytes& weights) {
   return std::move(contents.tensors);
 }
 
-std::optional<double> FinalScale(const AdapterSite& site) {
-  if (site.scale) return site.scale;
-  for (const ParamValue& param : site.source.params)
-    if (param.path == kScalePath && param.type == VNR_PARAM_NUMBER) return param.d;
-  return std::nullopt;
-}
-
 OutJson EditJson(const AdapterSite& part, std::span<const TensorView> stored) {
-  const std::optional<double> scale = FinalScale(part);
-  OutJson facts{{"rank", part.rank}, {"scale", scale ? OutJson(*scale) : OutJson()}, {"params", ParamsOf(part.source)}};
+  OutJson facts{{"rank", part.rank}, {"scale", part.scale ? OutJson(*part.scale) : OutJson()}, {"params", ParamsOf(part.source)}};
   facts["tensors"] = TensorsOf(part.source, stored);
   std::uint64_t bytes = 0;
   for (const OutJson& tensor : facts["tensors"]) bytes += tensor.at("bytes").get<std::uint64_t>();
@@ -226,8 +211,11 @@ Status PlaceAdapter(OutJson& facts, const Adapter& adapter, const Base& base) {
   }
   facts["shared"] = TensorsOf(adapter.shared, stored);
   facts["ignored"] = OutJson::array();
-  for (const TensorView& tensor : stored)
-    if (!used.contains(tensor.name)) facts["ignored"].emplace_back(TensorFacts(tensor))["why"] = WhyIgnored(tensor.name, adapter.notes);
+  for (const TensorView& tensor : stored) {
+    if (used.contains(tensor.name)) continue;
+    const auto reason = std::ranges::find(adapter.ignored, tensor.name, &IgnoredTensor::tensor);
+    facts["ignored"].emplace_back(TensorFacts(tensor))["why"] = reason == adapter.ignored.end() ? "" : reason->why;
+  }
   facts["notes"] = adapter.notes;
   return {};
 }

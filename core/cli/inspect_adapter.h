@@ -26,10 +26,6 @@ Status PlaceAdapter(OutJson& facts, const Adapter& adapter, const Base& base);
 // The tensors of an adapter's weights by name, as the file stores them, whatever staging makes of them.
 Result<std::vector<TensorView>> StoredTensors(const FileBytes& weights);
 
-// The scale of a site's edit: the computed one, else the number parameter `scale` that the file or a manifest gives; nothing for a kind
-// without.
-std::optional<double> FinalScale(const AdapterSite& site);
-
 // {"rank", "scale", "params", "tensors", "bytes"} of one site's edit; `stored` as StoredTensors gives them.
 OutJson EditJson(const AdapterSite& part, std::span<const TensorView> stored);
 

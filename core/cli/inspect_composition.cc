@@ -30,8 +30,7 @@ Result<std::map<std::string, OutJson>> StacksOf(const ValidatedComposition& vali
     for (const AdapterSite& part : entry.adapter->sites) {
       OutJson& added = stacks[part.site].emplace_back(member);
       added.update(EditJson(part, stored));
-      const std::optional<double> scale = FinalScale(part);
-      added["effective_scale"] = entry.strength * scale.value_or(1);
+      added["effective_scale"] = entry.strength * part.scale.value_or(1);
     }
   }
   return stacks;

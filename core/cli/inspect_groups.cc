@@ -6,6 +6,7 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace veneer::cli {
@@ -53,6 +54,7 @@ std::string RangesText(const std::vector<std::uint32_t>& layers) {
 struct Building {
   Split split;  // of its first row
   std::vector<std::uint32_t> layers;
+  std::size_t first = 0;          // its first row
   std::size_t first_of_name = 0;  // the first row with this name, whatever its cells
   LayerGroup group;
 };
@@ -70,8 +72,8 @@ std::vector<LayerGroup> GroupLayers(std::span<const LayerRow> rows) {
     auto place = std::ranges::find_if(found, [&](const Building& one) { return is_same_name(one) && one.group.cells == row.cells; });
     if (place == found.end()) {
       const auto namesake = std::ranges::find_if(found, is_same_name);
-      const std::size_t first = namesake == found.end() ? i : namesake->first_of_name;
-      found.push_back({std::move(split), {}, first, {row.name, 0, row.cells, 0}});
+      const std::size_t first_of_name = namesake == found.end() ? i : namesake->first_of_name;
+      found.push_back({std::move(split), {}, i, first_of_name, {row.name, 0, row.cells, 0}});
       place = found.end() - 1;
       split = place->split;
     }
@@ -83,10 +85,8 @@ std::vector<LayerGroup> GroupLayers(std::span<const LayerRow> rows) {
     std::ranges::sort(one.layers);
     if (one.layers.size() > 1) one.group.name = fmt::format("{}{{{}}}{}", one.split.before, RangesText(one.layers), one.split.after);
   }
-  std::ranges::stable_sort(found, [](const Building& a, const Building& b) {
-    return std::pair(a.first_of_name, a.layers.empty() ? 0 : a.layers.front()) <
-           std::pair(b.first_of_name, b.layers.empty() ? 0 : b.layers.front());
-  });
+  std::ranges::sort(
+      found, {}, [](const Building& one) { return std::tuple(one.first_of_name, one.layers.empty() ? 0 : one.layers.front(), one.first); });
   std::vector<LayerGroup> groups;
   for (Building& one : found) groups.push_back(std::move(one.group));
   return groups;

@@ -128,6 +128,11 @@ Result<OutJson> InspectStoredAdapter(Session& session, Store& store, const Ref& 
   entry.config_hash = record.config_hash;
   if (record.config_hash) entry.config_size = record.config_size;
   VENEER_ASSIGN(AdapterBlobs blobs, StoreSource(store).OpenAdapter(entry));
+  // --params as a manifest would give them: in place of those that the adapter was imported with.
+  for (const auto& [name, value] : session.options().params) {
+    std::erase_if(record.params, [&name](const ManifestParam& old) { return old.first == name; });
+    record.params.emplace_back(name, value);
+  }
   return InspectAdapter(session, {std::move(blobs), record.kind, std::move(record.params)});
 }
 
@@ -171,8 +176,6 @@ bool IsSnapshot(const fs::path& path) {
          (Exists(path / "merged_deltas.safetensors") || Exists(path / "active_adapter.safetensors"));
 }
 
-bool IsManifestName(const fs::path& path) { return path.extension() == ".toml" || path.extension() == ".json"; }
-
 Result<OutJson> InspectComposition(Session& session, const std::string& what) {
   VENEER_ASSIGN(const Session::Named named, ResolveComposition(session, what));
   return CompositionJson(named.validated);
@@ -182,12 +185,13 @@ Result<OutJson> InspectPath(Session& session, const std::string& what) {
   const fs::path path = what;
   if (IsSnapshot(path)) return InspectSnapshot(session, path);
   if (!fs::is_directory(path)) {
-    if (IsManifestName(path)) return InspectComposition(session, what);
+    if (path.extension() == ".toml" || path.extension() == ".json") return InspectComposition(session, what);
     VENEER_ASSIGN(std::optional<OutJson> base, InspectAsBase(path));
     if (base) return *std::move(base);
   }
   VENEER_ASSIGN(AdapterBlobs blobs, OpenAdapterBlobs(path));
-  return InspectAdapter(session, {std::move(blobs), session.options().kind.value_or(""), {}});
+  const Options& options = session.options();
+  return InspectAdapter(session, {std::move(blobs), options.kind.value_or(""), {options.params.begin(), options.params.end()}});
 }
 
 // "adapter/bard": what it must be, and its name; without a prefix it may be anything.
@@ -204,8 +208,7 @@ Result<OutJson> InspectName(Session& session, const std::string& what) {
   const Error unknown{
       Code::BLOB_MISSING, what,
       "is no file, no id sha256:…, and no composition, adapter or base in the store; `veneer import` and `veneer seal --name` give names"};
-  if (name.find('/') != std::string::npos || IsManifestName(name) || fs::path(name).extension() == ".gguf" ||
-      fs::path(name).extension() == ".safetensors")
+  if (IsManifestName(name) || fs::path(name).extension() == ".gguf" || fs::path(name).extension() == ".safetensors")
     return Fail(Code::BLOB_MISSING, what, "no such file or directory");
   VENEER_ASSIGN(Store * store, session.store());
   std::vector<Ref> found;

@@ -12,6 +12,8 @@
 #include <set>
 #include <sstream>
 
+#include "core/decode/active_composition.h"
+
 namespace veneer::cli {
 namespace {
 
@@ -46,8 +48,10 @@ std::map<std::string, po::options_description> Descriptions() {
   add("generate", "Generating")("prompt,p", text(), "text to continue")("file,f", text(),
                                                                         "file with the text to continue; - reads standard input")(
       "predict,n", text()->default_value("128"), "most new tokens")("stop", texts(), "stop before this text; repeatable")(
-      "ignore-eos", "go on to -n after an end-of-text token")("temp", text()->default_value(fmt::format("{}", sampling.temperature)),
-                                                              "temperature; 0 is greedy, ties go to the lowest id")(
+      "ignore-eos", "go on to -n after an end-of-text token")("lines", "a prompt a line of -f or -, following what is activated")(
+      "on-switch", text()->default_value("abort"), "--lines: abort, keep, drain or reject, when a line is being decoded")(
+      "switch-timeout", text()->default_value("60"), "--lines: seconds that a switch may drain, and a line wait for it")(
+      "temp", text()->default_value(fmt::format("{}", sampling.temperature)), "temperature; 0 is greedy, ties go to the lowest id")(
       "top-k", text()->default_value(fmt::format("{}", sampling.top_k)), "keep the k likeliest; 0 keeps all")(
       "top-p", text()->default_value(fmt::format("{}", sampling.top_p)), "keep the likeliest up to this probability; 1 keeps all")(
       "min-p", text()->default_value(fmt::format("{}", sampling.min_p)), "drop below this share of the likeliest; 0 drops none")(
@@ -70,6 +74,7 @@ std::map<std::string, po::options_description> Descriptions() {
   add("inspect", "Inspecting")("diff", "compare two compositions")("base", text(),
                                                                    "GGUF file, or name of a base in the store, to read an adapter against")(
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
+      "params", texts(), "k=v, read it with this parameter of its kind; repeatable")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
   add("bench", "Measuring")("runs", text()->default_value("50"), "how often, for medians")(
       "dir", text(), "folder to make the store in (default: the one for temporary files)");
@@ -148,6 +153,18 @@ Result<std::vector<std::int32_t>> ParseTokens(const std::string& text) {
   return tokens;
 }
 
+template <class T>
+Result<std::vector<std::pair<std::string, T>>> ParsePairs(const std::string& option, std::string_view form,
+                                                          const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, T>> pairs;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return Usage("--" + option, fmt::format("'{}', write {}", text, form));
+    pairs.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return pairs;
+}
+
 std::uint32_t UsableCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
@@ -216,6 +233,8 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "parse-special") options.parse_special = true;
   if (name == "ignore-eos") options.ignore_eos = true;
   if (name == "diff") options.diff = true;
+  if (name == "lines") options.lines = true;
+  if (name == "on-switch") options.on_switch = text;
   if (name == "manifest") options.manifest = text;
   if (name == "base") options.base = text;
   if (name == "kv") options.kv = text;
@@ -229,14 +248,9 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "expect") options.expect = text;
   if (name == "adapter") options.adapters = *many;
   if (name == "stop") options.stops = *many;
-  if (name == "params") options.params = *many;
+  if (name == "params") VENEER_TRY(Set(options.params, ParsePairs<std::string>(name, "NAME=VALUE", *many)));
   if (name == "plugin-dir") options.plugin_dirs.assign(many->begin(), many->end());
-  if (name == "plugin")
-    for (const std::string& pair : *many) {
-      const auto equals = pair.find('=');
-      if (equals == std::string::npos || equals == 0) return Usage("--plugin", fmt::format("'{}', write NAME=PATH", pair));
-      options.plugins.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
-    }
+  if (name == "plugin") VENEER_TRY(Set(options.plugins, ParsePairs<std::filesystem::path>(name, "NAME=PATH", *many)));
   if (name == "memory-budget") VENEER_TRY(Set(options.memory_budget, ParseBytes(name, text)));
   if (name == "tokens") VENEER_TRY(Set(options.tokens, ParseTokens(text)));
   if (name == "threads") VENEER_TRY(Set(options.threads, ParseNumber<std::uint32_t>(name, text)));
@@ -245,6 +259,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "predict") VENEER_TRY(Set(options.predict, ParseNumber<std::uint32_t>(name, text)));
   if (name == "runs") VENEER_TRY(Set(options.runs, ParseNumber<std::uint64_t>(name, text)));
   if (name == "set-current") VENEER_TRY(Set(options.set_current, ParseNumber<std::uint64_t>(name, text)));
+  if (name == "switch-timeout") VENEER_TRY(Set(options.switch_timeout, ParseNumber<std::uint32_t>(name, text)));
   if (name == "to") VENEER_TRY(Set(options.to, ParseNumber<std::uint64_t>(name, text)));
   if (name == "keep" || name == "release")
     for (const std::string& generation : *many) {
@@ -267,6 +282,8 @@ Status CheckRanges(const Options& options) {
   if (options.compute != "exact" && options.compute != "fast")
     return Usage("--compute", fmt::format("'{}', allowed exact, fast", options.compute));
   if (options.kv && *options.kv != "f16" && *options.kv != "f32") return Usage("--kv", fmt::format("'{}', allowed f16, f32", *options.kv));
+  if (!ParseSwitchPolicy(options.on_switch))
+    return Usage("--on-switch", fmt::format("'{}', allowed abort, keep, drain, reject", options.on_switch));
   if (options.context == 0U) return Usage("--ctx", "0, give at least 1");
   if (options.base && options.manifest) return Usage("--manifest", "give either --manifest or --base");
   const SamplingOptions& s = options.sampling;

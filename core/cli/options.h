@@ -45,11 +45,14 @@ struct Options {
   std::vector<std::string> stops;
   SamplingOptions sampling;
   bool ignore_eos = false;
+  bool lines = false;                 // a prompt a line, following the store
+  std::string on_switch = "abort";    // abort | keep | drain | reject
+  std::uint32_t switch_timeout = 60;  // seconds
 
   // the rest, by command
   std::optional<std::filesystem::path> out;
   std::optional<std::string> name, kind, expect;
-  std::vector<std::string> params;
+  std::vector<std::pair<std::string, std::string>> params;  // --params NAME=VALUE
   std::optional<std::uint64_t> to, set_current;
   std::vector<std::uint64_t> keep, release;  // generations
   std::optional<std::filesystem::path> directory;

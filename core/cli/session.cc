@@ -62,9 +62,14 @@ Result<Store*> Session::store() {
   return &*store_;
 }
 
+bool IsManifestName(const std::filesystem::path& path) {
+  return path.has_parent_path() || path.extension() == ".toml" || path.extension() == ".json";
+}
+
 Result<Session::Named> Session::Resolve(const std::string& what) {
-  VENEER_ASSIGN(Store * opened, store());
   std::error_code ignored;
+  if (IsManifestName(what) && !std::filesystem::exists(what, ignored)) return Fail(Code::BLOB_MISSING, what, "no such file or directory");
+  VENEER_ASSIGN(Store * opened, store());
   if (std::filesystem::is_regular_file(what, ignored)) {
     VENEER_ASSIGN(const std::string text, ReadText(what, 1 << 20));
     auto manifest = ParseManifest(text, DetectSyntax(text));

@@ -2,6 +2,7 @@
 #ifndef VENEER_CORE_CLI_SESSION_H_
 #define VENEER_CORE_CLI_SESSION_H_
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,9 @@
 #include "core/store/store.h"
 
 namespace veneer::cli {
+
+// What can only be the path of a manifest, never a name in the store.
+bool IsManifestName(const std::filesystem::path& path);
 
 class Session {
  public:

@@ -3,6 +3,7 @@
 #define VENEER_CORE_COMPOSE_ARTIFACT_SOURCE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "core/adapter/adapter.h"
@@ -10,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/manifest/manifest.h"
+#include "core/model/base.h"
 #include "core/store/blobs.h"
 
 namespace veneer {
@@ -28,6 +30,9 @@ class ArtifactSource {
   virtual ~ArtifactSource() = default;
   // The base with this digest, mapped; its bytes hash to `hash`. E301-E305.
   virtual Result<FileBytes> OpenBase(const Digest& hash) = 0;
+  // The base with this digest when the process has it open already, and unchanged: compositions that share a base share its mapping.
+  // Asked before OpenBase; null when there is none.
+  virtual std::shared_ptr<const Base> HeldBase(const Digest& /*hash*/) { return nullptr; }
   // The files an adapter entry names by digest, as sealed private copies. E301-E305, each with the entry's place.
   virtual Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) = 0;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/adapter/site_facts.h"
+#include "core/base/out_of_memory.h"
 
 namespace veneer {
 namespace {
@@ -194,10 +195,13 @@ Result<std::shared_ptr<const StagedComposition>> Stager::Stage(BoundComposition:
 
 Result<BoundComposition> BoundComposition::Bind(std::shared_ptr<const Base> base, const Composition& composition,
                                                 std::vector<StageAdapter> adapters, const Catalog& catalog, const StageOptions& options) {
-  return Stager::Bind(std::move(base), composition, std::move(adapters), catalog, options);
+  return OrOutOfMemory([&] { return Stager::Bind(std::move(base), composition, std::move(adapters), catalog, options); },
+                       "binding the overlays");
 }
 
-Result<std::shared_ptr<const StagedComposition>> BoundComposition::Stage() && { return Stager::Stage(std::move(*parts_), cost_); }
+Result<std::shared_ptr<const StagedComposition>> BoundComposition::Stage() && {
+  return OrOutOfMemory([&] { return Stager::Stage(std::move(*parts_), cost_); }, "staging the overlays");
+}
 
 Result<std::shared_ptr<const StagedComposition>> StageComposition(std::shared_ptr<const Base> base, std::vector<StageAdapter> adapters,
                                                                   const Composition& composition, const Catalog& catalog,

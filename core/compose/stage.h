@@ -38,7 +38,7 @@ struct OverlayCost {
 class BoundComposition {
  public:
   // `adapters` belong to composition.adapters one to one. E415-E417, and whatever `bind` refuses, with adapter and site named. The
-  // catalogue outlives the result.
+  // catalogue outlives the result. Here and in Stage: E504 when the system refuses memory.
   static Result<BoundComposition> Bind(std::shared_ptr<const Base> base, const Composition& composition, std::vector<StageAdapter> adapters,
                                        const Catalog& catalog, const StageOptions& options);
   ~BoundComposition();

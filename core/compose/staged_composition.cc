@@ -31,4 +31,9 @@ Status StagedComposition::CheckHealthy() const {
   return {};
 }
 
+Status StagedComposition::CheckIntact() const {
+  VENEER_TRY(CheckHealthy());
+  return base_->file().CheckUnchanged(composition_.base_model_hash);  // adapters are sealed copies
+}
+
 }  // namespace veneer

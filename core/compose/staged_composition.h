@@ -47,9 +47,12 @@ class StagedComposition {
   // Rows [row, row + n) of W_0, replacements included, as f32 in lane order into dst (row stride ld); as ReadRows.
   void ReadBaseRows(const Site& site, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) const;
   [[nodiscard]] std::uint64_t overlay_bytes() const { return budget_->used(); }  // bytes the overlays hold
-  [[nodiscard]] std::uint64_t constant_bytes() const;                              // of the composed biases and vectors
+  [[nodiscard]] std::uint64_t constant_bytes() const;                            // of the composed biases and vectors
   // E417 naming plugin and site when a hot call has failed; decoding results since then are not to be used.
   [[nodiscard]] Status CheckHealthy() const;
+  // The same, and E305 naming the base when its file is no longer what was verified (FileBytes::CheckUnchanged). What was computed
+  // before this returned success was computed over verified bytes.
+  [[nodiscard]] Status CheckIntact() const;
 
  private:
   friend class Stager;

@@ -85,15 +85,25 @@ Result<AdapterRecord> AdapterRecord::Parse(const Ref& ref) {
   return record;
 }
 
-Result<UniqueFd> StoreSource::Open(const Digest& digest, std::optional<std::uint64_t> size, const std::string& at) const {
-  if (const OpenedBlob* blob = opened_ == nullptr ? nullptr : opened_->Find(digest)) return store_->Duplicate(*blob);
+Result<StoreSource::Opened> StoreSource::Open(const Digest& digest, std::optional<std::uint64_t> size, const std::string& at) const {
+  const auto state = [](const FileInfo& info) { return FileState{info.size, info.mtime_ns, info.ctime_ns}; };
+  if (const OpenedBlob* blob = opened_ == nullptr ? nullptr : opened_->Find(digest)) {
+    VENEER_ASSIGN(UniqueFd fd, store_->Duplicate(*blob));
+    return Opened{std::move(fd), state(blob->info)};
+  }
   VENEER_ASSIGN(OpenedBlob blob, store_->OpenBlob(digest, size, VerifyMode::kStamp, progress_, at));
-  return std::move(blob.fd);
+  return Opened{std::move(blob.fd), state(blob.info)};
 }
 
 Result<FileBytes> StoreSource::OpenBase(const Digest& hash) {
-  VENEER_ASSIGN(UniqueFd fd, Open(hash, std::nullopt, "/base_model_hash"));
-  return FileBytes::MapFd(std::move(fd), "base " + hash.Text());
+  VENEER_ASSIGN(Opened opened, Open(hash, std::nullopt, "/base_model_hash"));
+  return FileBytes::MapFd(std::move(opened.fd), "base " + hash.Text(), &opened.verified);
+}
+
+// One that has changed is opened afresh: the store may hold a good file under the name again.
+std::shared_ptr<const Base> StoreSource::HeldBase(const Digest& hash) {
+  if (held_.base == nullptr || held_.hash != hash || !held_.base->file().CheckUnchanged(hash)) return nullptr;
+  return held_.base;
 }
 
 Result<std::optional<Digest>> StoreSource::ImportedConfig(const AuthoredAdapter& entry) const {
@@ -115,8 +125,8 @@ Result<std::optional<Digest>> StoreSource::ImportedConfig(const AuthoredAdapter&
 
 Result<AdapterBlobs> StoreSource::OpenAdapter(const AuthoredAdapter& entry) {
   AdapterBlobs blobs;
-  VENEER_ASSIGN(const UniqueFd file, Open(entry.file_hash, entry.file_size, entry.at + "/file_hash"));
-  VENEER_ASSIGN(blobs.files.weights, FileBytes::CopyFd(file, entry.name, kMaxAdapterFile));
+  VENEER_ASSIGN(const Opened file, Open(entry.file_hash, entry.file_size, entry.at + "/file_hash"));
+  VENEER_ASSIGN(blobs.files.weights, FileBytes::CopyFd(file.fd, entry.name, kMaxAdapterFile));
   // The private copy is what will be used, so it is the copy that must have the digest.
   blobs.file_hash = Sha256::Of(blobs.files.weights.bytes());
   blobs.file_size = blobs.files.weights.bytes().size();
@@ -127,8 +137,8 @@ Result<AdapterBlobs> StoreSource::OpenAdapter(const AuthoredAdapter& entry) {
     VENEER_ASSIGN(config, ImportedConfig(entry));
   }
   if (!config) return blobs;
-  VENEER_ASSIGN(const UniqueFd config_file, Open(*config, entry.config_size, entry.at + "/config_hash"));
-  VENEER_ASSIGN(FileBytes copy, FileBytes::CopyFd(config_file, "adapter_config.json", 1 << 20));
+  VENEER_ASSIGN(const Opened config_file, Open(*config, entry.config_size, entry.at + "/config_hash"));
+  VENEER_ASSIGN(FileBytes copy, FileBytes::CopyFd(config_file.fd, "adapter_config.json", 1 << 20));
   blobs.config_hash = Sha256::Of(copy.bytes());
   blobs.config_size = copy.bytes().size();
   blobs.files.config = std::move(copy);

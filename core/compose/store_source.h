@@ -2,8 +2,10 @@
 #ifndef VENEER_CORE_COMPOSE_STORE_SOURCE_H_
 #define VENEER_CORE_COMPOSE_STORE_SOURCE_H_
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/compose/artifact_source.h"
 #include "core/store/store.h"
@@ -38,17 +40,29 @@ class StoreSource final : public ArtifactSource {
   explicit StoreSource(const Store& store, const OpenedComposition* opened = nullptr, Progress progress = {})
       : store_(&store), opened_(opened), progress_(std::move(progress)) {}
 
+  // A base that the process has open already, and the digest it was proven to have; for compositions after the first.
+  void Hold(std::shared_ptr<const Base> base, const Digest& hash) { held_ = {std::move(base), hash}; }
+
   Result<FileBytes> OpenBase(const Digest& hash) override;
+  std::shared_ptr<const Base> HeldBase(const Digest& hash) override;
   // An entry without config_hash gets the configuration that was imported with the file (the name decides when there are several).
   Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override;
 
  private:
-  Result<UniqueFd> Open(const Digest& digest, std::optional<std::uint64_t> size, const std::string& at) const;
+  struct Opened {
+    UniqueFd fd;
+    FileState verified;  // when it was hashed, or its stamp was read
+  };
+  Result<Opened> Open(const Digest& digest, std::optional<std::uint64_t> size, const std::string& at) const;
   Result<std::optional<Digest>> ImportedConfig(const AuthoredAdapter& entry) const;
 
   const Store* store_;
   const OpenedComposition* opened_;
   Progress progress_;
+  struct {
+    std::shared_ptr<const Base> base;
+    Digest hash;
+  } held_;
 };
 
 }  // namespace veneer

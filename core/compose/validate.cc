@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/out_of_memory.h"
 #include "core/compose/replace_conflicts.h"
 
 namespace veneer {
@@ -85,11 +86,23 @@ BaseFacts FactsOf(const Base& base, const Digest& hash) {
   return facts;
 }
 
+class CompositionValidator {
+ public:
+  static Result<ValidatedComposition> Run(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog);
+};
+
 Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
+  return OrOutOfMemory([&] { return CompositionValidator::Run(manifest, source, catalog); }, "validation");
+}
+
+Result<ValidatedComposition> CompositionValidator::Run(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog) {
   ValidatedComposition validated;
   validated.notes_ = Warnings(manifest);
-  VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
-  VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
+  validated.base_ = source.HeldBase(manifest.base_model_hash);
+  if (validated.base_ == nullptr) {
+    VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
+    VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
+  }
   const Base& base = *validated.base_;
   std::vector<AdapterFacts> facts;
   for (const AuthoredAdapter& entry : manifest.adapters) {
@@ -101,12 +114,13 @@ Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactS
     if (!adapter->sites.empty()) VENEER_TRY(catalog.FindKind(adapter->kind, demand));
     AdapterFacts& known = facts.emplace_back(FactsOf(*adapter, catalog.FindDeclaration(adapter->kind), blobs, base.sites()));
     VENEER_ASSIGN(known.claimed_targets, CanonicalTargets(entry, base.sites()));
-    std::ranges::transform(adapter->notes, std::back_inserter(validated.notes_),
-                           [&entry](const std::string& note) { return fmt::format("{}: {}", entry.name, note); });
+    for (const IgnoredTensor& one : adapter->ignored) validated.notes_.push_back(fmt::format("{}: {} {}", entry.name, one.tensor, one.why));
+    for (const std::string& note : adapter->notes) validated.notes_.push_back(fmt::format("{}: {}", entry.name, note));
     validated.adapters_.push_back({entry.name, std::move(adapter), entry.merge_weight.value(), demand});
   }
   VENEER_TRY(CheckReplacements(validated.adapters_));
   VENEER_ASSIGN(validated.composition_, SealManifest(manifest, FactsOf(base, manifest.base_model_hash), facts));
+  VENEER_TRY(base.file().CheckUnchanged(manifest.base_model_hash));  // all that was read above was read from the verified file
   return validated;
 }
 
@@ -144,15 +158,23 @@ Manifest ManifestOf(const Composition& composition) {
 }
 
 Result<ValidatedComposition> ValidateComposition(const Composition& composition, ArtifactSource& source, const Catalog& catalog) {
-  VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(ManifestOf(composition), source, catalog));
-  if (validated.composition().Id() != composition.Id())
-    return Fail(Code::IDENTITY_MISMATCH, composition.Id().Text(),
-                fmt::format("its files seal to {}; the stored composition does not describe them", validated.composition().Id().Text()));
-  return validated;
+  return OrOutOfMemory(
+      [&]() -> Result<ValidatedComposition> {
+        VENEER_ASSIGN(ValidatedComposition validated, CompositionValidator::Run(ManifestOf(composition), source, catalog));
+        if (validated.composition().Id() != composition.Id())
+          return Fail(
+              Code::IDENTITY_MISMATCH, composition.Id().Text(),
+              fmt::format("its files seal to {}; the stored composition does not describe them", validated.composition().Id().Text()));
+        return validated;
+      },
+      "validation");
 }
 
 Result<BoundComposition> Bind(const ValidatedComposition& validated, const Catalog& catalog, const StageOptions& options) {
-  return BoundComposition::Bind(validated.base(), validated.composition(), validated.adapters(), catalog, options);
+  // The copies that are made for the call are made inside, too.
+  return OrOutOfMemory(
+      [&] { return BoundComposition::Bind(validated.base(), validated.composition(), validated.adapters(), catalog, options); },
+      "binding the overlays");
 }
 
 }  // namespace veneer

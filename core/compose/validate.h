@@ -24,7 +24,7 @@ class ValidatedComposition {
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }  // warnings, what was ignored and why
 
  private:
-  friend Result<ValidatedComposition> SealAndValidate(const Manifest&, ArtifactSource&, const Catalog&);
+  friend class CompositionValidator;
   ValidatedComposition() = default;
   Composition composition_;
   std::shared_ptr<const Base> base_;
@@ -32,7 +32,8 @@ class ValidatedComposition {
   std::vector<std::string> notes_;
 };
 
-// Reads the files a manifest names, fills absent claims, checks the given ones. The composition in the result is sealed.
+// Reads the files a manifest names, fills absent claims, checks the given ones. The composition in the result is sealed. E504 when the
+// system refuses memory.
 Result<ValidatedComposition> SealAndValidate(const Manifest& manifest, ArtifactSource& source, const Catalog& catalog);
 
 // The same for a stored composition: everything in it is a claim, and sealing it again must give the same bytes (E306).

@@ -129,8 +129,8 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const StagedCom
   const ModelConfig& config = composition->base().config();
   VENEER_ASSIGN(const kernels::Table* kernels, Kernels());
   VENEER_TRY(CheckOptions(config, composition->mode(), options));
-  VENEER_ASSIGN(KvCache cache, KvCache::Create(*composition, ContextOf(config, options), KvTypeOf(composition->mode(), options)));
   try {
+    VENEER_ASSIGN(KvCache cache, KvCache::Create(*composition, ContextOf(config, options), KvTypeOf(composition->mode(), options)));
     return std::unique_ptr<Decoder>(new Decoder(std::move(composition), options, *kernels, std::move(cache)));
   } catch (const std::bad_alloc&) {
     return Fail(Code::OUT_OF_MEMORY, "decoder", "the buffers were refused; give a smaller --batch or -c");
@@ -307,7 +307,7 @@ Status Decoder::Feed(std::span<const TokenId> tokens, bool all, const LogitsSink
     for (std::uint32_t first = all ? 0 : n - 1; first < n && (all || is_last); first += head_rows_) {
       const std::uint32_t rows = std::min(head_rows_, n - first);
       pool_.Run([&](std::uint32_t worker) { RunHead(worker, first, rows); });
-      if (auto healthy = composition_->CheckHealthy(); !healthy) return undo(std::move(healthy).error());
+      if (auto intact = composition_->CheckIntact(); !intact) return undo(std::move(intact).error());
       for (std::uint32_t t = 0; t < rows; ++t)
         if (auto taken = logits(done + first + t, std::span(logits_).subspan(std::size_t{t} * config_->vocab, config_->vocab)); !taken)
           return undo(std::move(taken).error());

@@ -47,7 +47,7 @@ class Decoder {
 
   // Feeds the tokens after what the cache holds. `logits(i, row)` is called for each token's logits [vocab] when `all`, else for the
   // last token only. On an error the cache holds what it held before. E405 for an id outside the vocabulary, E505 at the end of the
-  // context, E417 when an overlay failed, the sink's and the cancel check's own. Allocates nothing.
+  // context, E417 when an overlay failed, E305 when the base's file changed, the sink's and the cancel check's own. Allocates nothing.
   using LogitsSink = std::function<Status(std::size_t i, std::span<const float> row)>;
   Status Feed(std::span<const TokenId> tokens, bool all, const LogitsSink& logits);
 

@@ -39,6 +39,8 @@ std::uint64_t ResidentOf(const void* data) {
 
 }  // namespace
 
+std::uint64_t ProcessBytes() { return ResidentNow(); }
+
 MemoryPlan PlanMemory(const Base& base, const OverlayCost& overlays, ComputeMode mode, const DecoderOptions& options) {
   MemoryPlan plan;
   plan.base_bytes = base.bytes().size();

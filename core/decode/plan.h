@@ -27,6 +27,9 @@ MemoryPlan PlanMemory(const Base& base, const OverlayCost& overlays, ComputeMode
 // The whole plan: `plan` as made before staging, `staged` what it was made for. E901 for options that the model refuses.
 Result<MemoryPlan> CompletePlan(MemoryPlan plan, const StagedComposition& staged, const DecoderOptions& options);
 
+// What the process takes now: the runtime term before a base is open, of a process that will hold several compositions.
+std::uint64_t ProcessBytes();
+
 // E501 naming the terms when the plan exceeds the budget.
 Status Admit(const MemoryPlan& plan, std::uint64_t budget_bytes);
 

@@ -4,15 +4,19 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <link.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
+#include <cerrno>
 #include <cfenv>
 #include <cstddef>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #if defined(__x86_64__)
@@ -96,6 +100,17 @@ Status CheckSymbol(const void* symbol, const std::string& at) {
   return {};
 }
 
+// Whether the loader's text, which has no code of its own, is about memory. A library that may not be executed where it lies fails in
+// the same words: one page of it shows the difference.
+bool IsOutOfMemory(const Held& held, std::string_view text) {
+  constexpr std::string_view kWords[] = {"failed to map segment", "cannot map zero-fill pages", "Cannot allocate memory", "out of memory"};
+  if (std::ranges::none_of(kWords, [text](std::string_view words) { return text.find(words) != std::string_view::npos; })) return false;
+  void* const page = mmap(nullptr, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, held.bytes.fd().get(), 0);
+  if (page == MAP_FAILED) return errno == ENOMEM;
+  munmap(page, 1);
+  return true;
+}
+
 // Runs the library's constructors; nothing else of it.
 Result<LoadedModule> Open(Held& held, const std::string& at) {
   const FloatEnvironment before;
@@ -104,8 +119,13 @@ Result<LoadedModule> Open(Held& held, const std::string& at) {
     using boost::dll::load_mode::type;
     const auto mode = static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local | RTLD_NODELETE);
     held.library = std::make_unique<boost::dll::shared_library>(fmt::format("/proc/self/fd/{}", held.bytes.fd().get()), mode);
+  } catch (const std::bad_alloc&) {
+    before.Restore();
+    throw;
   } catch (const std::exception& error) {
     before.Restore();
+    if (IsOutOfMemory(held, error.what()))
+      return Fail(Code::OUT_OF_MEMORY, at, fmt::format("the system refused the memory to load it; the loader says: {}", error.what()));
     return Fail(Code::PLUGIN_REFUSED, at, fmt::format("the loader says: {}", error.what()));
   }
   if (before.Changed()) {

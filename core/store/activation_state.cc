@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/base/out_of_memory.h"
 #include "core/store/io.h"
 
 namespace veneer {
@@ -61,8 +62,13 @@ void ActivationProgress::Abort(const Error& error) {
   Report(error.code);
 }
 
+// A report for which there is no memory is lost; it must not end a transaction, least of all one that is visible already.
 void ActivationProgress::Report(std::optional<Code> code) const {
-  if (log_) log_({state_, composition_, FormatTime(sys_->WallClockNs()), code});
+  if (!log_) return;
+  (void)OrOutOfMemory([&]() -> Status {
+    log_({state_, composition_, FormatTime(sys_->WallClockNs()), code});
+    return {};
+  });
 }
 
 }  // namespace veneer

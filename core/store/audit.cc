@@ -206,7 +206,17 @@ Result<AuditLog> AuditLog::OpenLast(const StoreContext& store) {
 
 bool AuditLog::NeedsNewSegment() const { return torn_bytes_ > 0 || size_ > kSegmentGoal; }
 
+// Before anything follows what was read: its writer may have been killed before its sync, and a power cut that tears it then must not
+// leave a whole record behind it, which would be damage and no torn end.
+Status AuditLog::Settle(const StoreContext& store) {
+  if (settled_) return {};
+  const Status synced = SyncFile(*store.sys, fd_, store.audit.At(name_));
+  (synced ? settled_ : failed_) = true;  // a second sync would succeed and write nothing
+  return synced;
+}
+
 Status AuditLog::StartSegment(const StoreContext& store) {
+  VENEER_TRY(Settle(store));
   const CanonicalMembers members = SegmentMembers(store, last_.Text(), torn_bytes_, state_);
   const std::string text = SegmentText(members);
   const std::string name = fmt::format("{}{}", kPrefix, number_ + 1);
@@ -232,16 +242,19 @@ Status AuditLog::Append(const StoreContext& store, std::string_view type, Canoni
   const std::string json = CanonicalObject(members);
   if (json.size() > kMaxJson) return Fail(Code::LIMIT, at, fmt::format("a record of {} bytes, allowed {}", json.size(), kMaxJson));
   const std::string frame = FrameRecord(json);
+  const Digest digest = Sha256::Of(json);  // before the write: nothing after it may need memory
+  VENEER_TRY(Settle(store));
+  failed_ = true;  // until it is known to have worked
   Status status = WriteAll(*store.sys, fd_, frame, at);
   if (status) status = SyncFile(*store.sys, fd_, at);
   if (!status) {
     // Memory and disk may disagree about these bytes now. Taking them away keeps a later record from following a hole.
     (void)store.sys->Truncate(fd_.get(), size_);
-    failed_ = true;
     return status;
   }
+  failed_ = false;
   size_ += frame.size();
-  last_ = Sha256::Of(json);
+  last_ = digest;
   return {};
 }
 

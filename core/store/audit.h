@@ -68,13 +68,14 @@ class AuditLog {
   Status Append(const StoreContext& store, std::string_view type, CanonicalMembers members);
 
  private:
+  Status Settle(const StoreContext& store);
   std::string name_;
   std::uint64_t number_ = 0;
   UniqueFd fd_;
   std::uint64_t size_ = 0, torn_bytes_ = 0;
   Digest last_;  // of the last record
   AuditState state_;
-  bool fresh_ = false, failed_ = false;
+  bool fresh_ = false, failed_ = false, settled_ = false;
 };
 
 }  // namespace veneer

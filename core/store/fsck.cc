@@ -274,9 +274,10 @@ class Checker {
     VENEER_TRY(CheckNames(store_.verified, [](const std::string& name) { return ParseDigest("sha256:" + name, "").has_value(); }));
     VENEER_ASSIGN(const auto staged, ListNames(sys_, store_.staging));
     for (const std::string& name : staged) {
-      const auto fd = sys_.Open(store_.staging.fd.get(), name, OpenMode::kReadWrite, 0);
-      const auto free = fd ? sys_.TryLock(fd->get(), 0, LockKind::kExclusive) : SysResult<bool>(true);
-      if (free && *free) AddCorrupt(store_.staging.At(name), "left by an interrupted import; `veneer fsck --repair` removes it");
+      const Leftover file = InspectStaged(store_, name);
+      if (file.state == Leftover::kAbandoned)
+        AddCorrupt(store_.staging.At(name), "left by an interrupted import; `veneer fsck --repair` removes it");
+      if (file.state == Leftover::kForeign) AddCorrupt(store_.staging.At(name), "is none of the store's files; remove it");
     }
     return {};
   }

@@ -77,9 +77,11 @@ using OpenChild = Result<Dir> (*)(Sys&, const Dir& parent, const std::string& na
 
 Result<Dir> OpenExisting(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t) { return OpenDir(sys, parent, name); }
 
+// An existing name is synced as well: whoever made it may have died before that.
 Result<Dir> OpenOrMake(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions) {
   if (const auto made = sys.MakeDirectory(parent.fd.get(), name, permissions); !made && made.error() != EEXIST)
     return Fail(IoError(made.error(), parent.At(name), "make the directory"));
+  VENEER_TRY(SyncDir(sys, parent));
   return OpenDir(sys, parent, name);
 }
 
@@ -155,8 +157,6 @@ Result<StoreContext> CreateLayout(Sys& sys, const std::string& path, const Store
   VENEER_TRY(OpenTree(store, OpenOrMake));
   if (const auto format = ReadSmallFile(sys, store.veneer, std::string(kFormatName), kFormatLimit); format && *format)
     return Fail(Code::STORE_FORMAT, path, "holds a store already; use it, or give another folder");
-  VENEER_TRY(SyncDir(sys, store.veneer));
-  VENEER_TRY(SyncDir(sys, store.root));
   return store;
 }
 

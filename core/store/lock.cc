@@ -53,7 +53,7 @@ Result<StoreLock> StoreLock::ForCollector(const StoreContext& store) {
 Status StoreLock::Create(const StoreContext& store) {
   const auto fd = store.sys->Open(store.veneer.fd.get(), kLockName, OpenMode::kCreate, kPrivatePermissions);
   if (!fd && fd.error() != EEXIST) return Fail(IoError(fd.error(), store.veneer.At(kLockName), "make the lock file"));
-  return {};
+  return SyncDir(*store.sys, store.veneer);  // before FORMAT, which says that all is there
 }
 
 }  // namespace veneer

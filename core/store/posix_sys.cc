@@ -80,12 +80,22 @@ SysResult<UniqueFd> PosixSys::OpenRoot(const std::string& path) {
   return fd;
 }
 
+// Each missing directory is made and the one that names it synced. The last name is synced in any case, as far as that is allowed:
+// whoever made it may have died before doing so.
 SysStatus PosixSys::MakeRoot(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path root(path);
-  if (root.has_parent_path()) std::filesystem::create_directories(root.parent_path(), error);
-  if (error) return std::unexpected(error.value());
-  if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return std::unexpected(errno);
+  std::filesystem::path root(path), made;
+  if (!root.has_filename()) root = root.parent_path();  // "store/"
+  for (const std::filesystem::path& part : root) {
+    const std::filesystem::path parent = made.empty() ? "." : made;
+    made /= part;
+    const bool last = made == root;
+    const bool is_new = mkdir(made.c_str(), 0755) == 0;
+    std::error_code error;
+    if (!is_new && !std::filesystem::is_directory(made, error)) return std::unexpected(error ? error.value() : EEXIST);
+    if (!is_new && !last) continue;
+    const UniqueFd dir(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (const bool synced = dir.valid() && fsync(dir.get()) == 0; !synced && is_new) return std::unexpected(errno);
+  }
   return {};
 }
 

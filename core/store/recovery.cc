@@ -148,6 +148,8 @@ Result<Recovered> Recover(const StoreContext& store, PointerRule rule) {
   Recovered recovered;
   VENEER_ASSIGN(recovered.current, ReadPointer(store, rule));
   VENEER_TRY(CheckRecord(store, recovered.current));
+  // A new store: whoever made it may have died before FORMAT, which was written last, was durable.
+  if (recovered.current.generation == 1) VENEER_TRY(SyncDir(*store.sys, store.veneer));
   VENEER_ASSIGN(recovered.log, OpenLog(store, recovered.current, recovered.actions));
   VENEER_TRY(EndOpenTransactions(store, recovered.current, recovered.log, recovered.actions));
   VENEER_TRY(RemoveLitter(store, recovered.current, recovered.actions));

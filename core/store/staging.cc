@@ -77,15 +77,24 @@ Result<bool> StagedFile::LinkInto(const Dir& dir, const std::string& name) const
   return Fail(IoError(linked.error(), dir.At(name), "link"));
 }
 
+// A staged blob has mode 0444 already, so it is opened for reading, and a shared lock is enough: the owner's is exclusive.
+Leftover InspectStaged(const StoreContext& store, const std::string& name) {
+  Sys& sys = *store.sys;
+  auto fd = sys.Open(store.staging.fd.get(), name, OpenMode::kRead, 0);
+  if (!fd) return {fd.error() == ENOENT ? Leftover::kGone : Leftover::kForeign, {}};
+  const auto info = sys.Stat(fd->get());
+  if (!info || info->type != FileType::kRegular) return {Leftover::kForeign, {}};
+  const auto locked = sys.TryLock(fd->get(), 0, LockKind::kShared);
+  return {locked && *locked ? Leftover::kAbandoned : Leftover::kInUse, *std::move(fd)};
+}
+
 Result<int> SweepStaging(const StoreContext& store) {
   Sys& sys = *store.sys;
   VENEER_ASSIGN(const auto names, ListNames(sys, store.staging));
   int removed = 0;
   for (const std::string& name : names) {
-    const auto fd = sys.Open(store.staging.fd.get(), name, OpenMode::kReadWrite, 0);
-    if (!fd) continue;  // gone meanwhile, or nothing of ours: fsck names it
-    const auto locked = sys.TryLock(fd->get(), 0, LockKind::kExclusive);
-    if (!locked || !*locked) continue;
+    const Leftover file = InspectStaged(store, name);  // keeps the lock until the file is gone
+    if (file.state != Leftover::kAbandoned) continue;
     VENEER_TRY(RemoveFile(sys, store.staging, name));
     ++removed;
   }

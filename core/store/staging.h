@@ -34,6 +34,12 @@ class StagedFile {
   std::string name_;  // empty: unnamed
 };
 
+// A name found in staging/. An abandoned file is locked as long as the descriptor is open, so nobody takes it for its own.
+struct Leftover {
+  enum State { kGone, kInUse, kAbandoned, kForeign } state;  // kForeign: nothing of ours, or not to be opened
+  UniqueFd fd;
+};
+Leftover InspectStaged(const StoreContext& store, const std::string& name);
 // Removes the named files in staging/ that nobody holds a lock on; under byte 0. Returns how many.
 Result<int> SweepStaging(const StoreContext& store);
 

@@ -4,25 +4,29 @@
 
 #include <utility>
 
+#include "core/base/out_of_memory.h"
 #include "core/store/index.h"
 #include "core/store/live.h"
 #include "core/store/lock.h"
 #include "core/store/recovery.h"
 
 namespace veneer {
-
 Store::Store(StoreContext context)
     : context_(std::make_unique<const StoreContext>(std::move(context))), closed_for_writing_(std::make_unique<std::atomic<bool>>(false)) {}
 
 Result<Store> Store::Init(Sys& sys, const std::string& path, const StoreOptions& options) {
-  VENEER_ASSIGN(const StoreContext context, CreateLayout(sys, path, options));
-  VENEER_TRY(RunInit(context));
-  return Open(sys, path, options);
+  return OrOutOfMemory([&]() -> Result<Store> {
+    VENEER_ASSIGN(const StoreContext context, CreateLayout(sys, path, options));
+    VENEER_TRY(RunInit(context));
+    return Open(sys, path, options);
+  });
 }
 
 Result<Store> Store::Open(Sys& sys, const std::string& path, const StoreOptions& options) {
-  VENEER_ASSIGN(StoreContext context, OpenLayout(sys, path, options));
-  return Store(std::move(context));
+  return OrOutOfMemory([&]() -> Result<Store> {
+    VENEER_ASSIGN(StoreContext context, OpenLayout(sys, path, options));
+    return Store(std::move(context));
+  });
 }
 
 Status Store::CheckWritable() const {
@@ -31,38 +35,45 @@ Status Store::CheckWritable() const {
 }
 
 Result<StagedBlob> Store::StageFile(const UniqueFd& source, const std::string& name, const Progress& progress) const {
-  return veneer::StageFile(*context_, source, name, progress);
+  return OrOutOfMemory([&]() -> Result<StagedBlob> { return veneer::StageFile(*context_, source, name, progress); });
 }
 
-Result<StagedBlob> Store::StageBytes(std::string_view bytes) const { return veneer::StageBytes(*context_, bytes); }
+Result<StagedBlob> Store::StageBytes(std::string_view bytes) const {
+  return OrOutOfMemory([&] { return veneer::StageBytes(*context_, bytes); });
+}
 
 Result<ImportOutcome> Store::Import(std::span<const StagedBlob> blobs, const std::optional<Ref>& ref) {
-  VENEER_TRY(CheckWritable());
-  if (ref) VENEER_TRY(CheckRef(*ref));
-  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
-  VENEER_ASSIGN(Recovered recovered, Recover(*context_));
-  ImportOutcome outcome;
-  for (const StagedBlob& blob : blobs) {
-    VENEER_ASSIGN(const Placement placement, PlaceBlob(*context_, blob));
-    auto& list = placement == Placement::kNew ? outcome.added : placement == Placement::kPresent ? outcome.present : outcome.repaired;
-    list.push_back(blob.digest());
-  }
-  // Also for blobs that were there: whoever linked them may have died before this.
-  if (!blobs.empty()) VENEER_TRY(SyncDir(*context_->sys, context_->blobs));
-  CanonicalMembers members{{"blobs", CanonicalString(fmt::format("{}", blobs.size()))}};
-  if (ref) {
-    VENEER_TRY(WriteRef(*context_, *ref));
-    members["ref"] = CanonicalString(fmt::format("{}/{}", RefKindName(ref->kind), ref->name));
-  }
-  LogChange(recovered, blobs.empty() ? "ref" : "import", std::move(members), outcome.warnings);
-  return outcome;
+  return OrOutOfMemory([&]() -> Result<ImportOutcome> {
+    VENEER_TRY(CheckWritable());
+    if (ref) VENEER_TRY(CheckRef(*ref));
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
+    VENEER_ASSIGN(Recovered recovered, Recover(*context_));
+    ImportOutcome outcome;
+    for (const StagedBlob& blob : blobs) {
+      VENEER_ASSIGN(const Placement placement, PlaceBlob(*context_, blob));
+      auto& list = placement == Placement::kNew ? outcome.added : placement == Placement::kPresent ? outcome.present : outcome.repaired;
+      list.push_back(blob.digest());
+    }
+    // Also for blobs that were there, and those that the name needs: whoever linked them may have died before this.
+    VENEER_TRY(SyncDir(*context_->sys, context_->blobs));
+    CanonicalMembers members{{"blobs", CanonicalString(fmt::format("{}", blobs.size()))}};
+    if (ref) {
+      members["ref"] = CanonicalString(fmt::format("{}/{}", RefKindName(ref->kind), ref->name));
+      VENEER_TRY(WriteRef(*context_, *ref));
+    }
+    LogChange(recovered, blobs.empty() ? "ref" : "import", std::move(members), outcome.warnings);
+    return outcome;
+  });
 }
 
-// After the change itself, which stands whatever becomes of its record and of the index.
+// After the change itself, which stands whatever becomes of its record, of the index, and of a warning for which there is no memory.
 void Store::LogChange(Recovered& recovered, std::string_view event, CanonicalMembers members, std::vector<std::string>& warnings) const {
-  if (const Status logged = recovered.log.Append(*context_, event, std::move(members)); !logged)
-    warnings.push_back(fmt::format("W1 AUDIT_DEFERRED at={} {}", context_->audit.path, logged.error().Text()));
-  if (std::string warning = UpdateIndexOrWarn(*context_, recovered.current); !warning.empty()) warnings.push_back(std::move(warning));
+  (void)OrOutOfMemory([&]() -> Status {
+    if (const Status logged = recovered.log.Append(*context_, event, std::move(members)); !logged)
+      warnings.push_back(fmt::format("W1 AUDIT_DEFERRED at={} {}", context_->audit.path, logged.error().Text()));
+    if (std::string warning = UpdateIndexOrWarn(*context_, recovered.current); !warning.empty()) warnings.push_back(std::move(warning));
+    return {};
+  });
 }
 
 Result<Digest> Store::PutBlob(std::string_view bytes) {
@@ -79,76 +90,101 @@ Result<Digest> Store::PutBlob(const UniqueFd& source, const std::string& name, c
 
 Result<OpenedBlob> Store::OpenBlob(const Digest& digest, std::optional<std::uint64_t> size, VerifyMode mode, const Progress& progress,
                                    const std::string& at) const {
-  const BlobRef blob{at.empty() ? context_->blobs.At(digest.Hex()) : at, digest, size};
-  Result<OpenedBlob> opened = Fail(Code::INTERNAL, blob.at, "not opened");
-  {
-    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
-    opened = OpenBlobFile(*context_, blob);
-  }
-  if (!opened) return opened;
-  std::uint64_t done = 0;
-  const auto step = [&](std::uint64_t bytes) {
-    done += bytes;
-    if (progress) progress(done, opened->size);
-  };
-  VENEER_TRY(VerifyBlob(*context_, *opened, mode, step));
-  return opened;
+  return OrOutOfMemory([&]() -> Result<OpenedBlob> {
+    const BlobRef blob{at.empty() ? context_->blobs.At(digest.Hex()) : at, digest, size};
+    Result<OpenedBlob> opened = Fail(Code::INTERNAL, blob.at, "not opened");
+    {
+      VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+      opened = OpenBlobFile(*context_, blob);
+    }
+    if (!opened) return opened;
+    std::uint64_t done = 0;
+    const auto step = [&](std::uint64_t bytes) {
+      done += bytes;
+      if (progress) progress(done, opened->size);
+    };
+    VENEER_TRY(VerifyBlob(*context_, *opened, mode, step));
+    return opened;
+  });
 }
 
 Result<std::string> Store::ReadBlob(const Digest& digest, std::uint64_t limit) const {
-  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
-  return veneer::ReadBlob(*context_, {context_->blobs.At(digest.Hex()), digest, std::nullopt}, limit);
+  return OrOutOfMemory([&]() -> Result<std::string> {
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+    return veneer::ReadBlob(*context_, {context_->blobs.At(digest.Hex()), digest, std::nullopt}, limit);
+  });
 }
 
 Result<UniqueFd> Store::Duplicate(const OpenedBlob& blob) const {
-  auto copy = context_->sys->Duplicate(blob.fd.get());
-  if (!copy) return Fail(IoError(copy.error(), blob.at, "duplicate a descriptor"));
-  return *std::move(copy);
+  return OrOutOfMemory([&]() -> Result<UniqueFd> {
+    auto copy = context_->sys->Duplicate(blob.fd.get());
+    if (!copy) return Fail(IoError(copy.error(), blob.at, "duplicate a descriptor"));
+    return *std::move(copy);
+  });
 }
 
 Status Store::PutRef(const Ref& ref) {
-  VENEER_TRY(Import({}, ref));
-  return {};
+  return OrOutOfMemory([&]() -> Status {
+    VENEER_TRY(Import({}, ref));
+    return {};
+  });
 }
 
 Result<bool> Store::RemoveRef(RefKind kind, const std::string& name, std::vector<std::string>& warnings) {
-  VENEER_TRY(CheckWritable());
-  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
-  VENEER_ASSIGN(Recovered recovered, Recover(*context_));
-  VENEER_ASSIGN(const bool removed, veneer::RemoveRef(*context_, kind, name));
-  if (!removed) return false;
-  LogChange(recovered, "unref", {{"ref", CanonicalString(fmt::format("{}/{}", RefKindName(kind), name))}}, warnings);
-  return true;
+  return OrOutOfMemory([&]() -> Result<bool> {
+    VENEER_TRY(CheckWritable());
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
+    VENEER_ASSIGN(Recovered recovered, Recover(*context_));
+    CanonicalMembers members{{"ref", CanonicalString(fmt::format("{}/{}", RefKindName(kind), name))}};
+    VENEER_ASSIGN(const bool removed, veneer::RemoveRef(*context_, kind, name));
+    if (!removed) return false;
+    LogChange(recovered, "unref", std::move(members), warnings);
+    return true;
+  });
 }
 
-Result<Ref> Store::GetRef(RefKind kind, const std::string& name) const { return ReadRef(*context_, kind, name); }
+Result<Ref> Store::GetRef(RefKind kind, const std::string& name) const {
+  return OrOutOfMemory([&] { return ReadRef(*context_, kind, name); });
+}
 
-Result<std::vector<Ref>> Store::ListRefs(RefKind kind) const { return ReadRefs(*context_, kind); }
+Result<std::vector<Ref>> Store::ListRefs(RefKind kind) const {
+  return OrOutOfMemory([&] { return ReadRefs(*context_, kind); });
+}
 
-Result<Current> Store::ReadCurrent() const { return ReadCurrentFile(*context_); }
+Result<Current> Store::ReadCurrent() const {
+  return OrOutOfMemory([&] { return ReadCurrentFile(*context_); });
+}
 
 Result<GenerationRecord> Store::ReadGeneration(std::uint64_t generation) const {
-  VENEER_ASSIGN(StoredGeneration stored, ReadGenerationFile(*context_, generation));
-  return std::move(stored.record);
+  return OrOutOfMemory([&]() -> Result<GenerationRecord> {
+    VENEER_ASSIGN(StoredGeneration stored, ReadGenerationFile(*context_, generation));
+    return std::move(stored.record);
+  });
 }
 
-Result<std::vector<AuditRecord>> Store::ReadLog() const { return ReadAudit(*context_); }
+Result<std::vector<AuditRecord>> Store::ReadLog() const {
+  return OrOutOfMemory([&] { return ReadAudit(*context_); });
+}
 
-Result<ActiveComposition> Store::OpenActive(VerifyMode mode, const Progress& progress) const {
-  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
-  // A pointer that a power cut could still take back is not adopted.
-  VENEER_TRY(SyncDir(*context_->sys, context_->state));
-  ActiveComposition active;
-  VENEER_ASSIGN(active.current, ReadCurrentFile(*context_));
-  if (!active.current.composition)
-    return Fail(Code::NO_ACTIVE, context_->state.At(kCurrentName), "no composition is active; activate one with `veneer activate`");
-  VENEER_ASSIGN(active.opened, veneer::OpenComposition(*context_, *active.current.composition, std::nullopt, mode, {}, progress));
-  return active;
+Result<OpenedActive> Store::OpenActive(VerifyMode mode, const Progress& progress) const {
+  return OrOutOfMemory([&]() -> Result<OpenedActive> {
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+    // A pointer that a power cut could still take back is not adopted.
+    VENEER_TRY(SyncDir(*context_->sys, context_->state));
+    OpenedActive active;
+    VENEER_ASSIGN(active.current, ReadCurrentFile(*context_));
+    if (!active.current.composition)
+      return Fail(Code::NO_ACTIVE, context_->state.At(kCurrentName), "no composition is active; activate one with `veneer activate`");
+    VENEER_ASSIGN(active.opened, veneer::OpenComposition(*context_, *active.current.composition, std::nullopt, mode, {}, progress));
+    return active;
+  });
 }
 
 Result<OpenedComposition> Store::OpenComposition(const Digest& id, VerifyMode mode, const Progress& progress) const {
-  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
-  return veneer::OpenComposition(*context_, id, std::nullopt, mode, {}, progress);
+  return OrOutOfMemory([&]() -> Result<OpenedComposition> {
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+    return veneer::OpenComposition(*context_, id, std::nullopt, mode, {}, progress);
+  });
 }
 
 Result<Activation> Store::Watched(Result<Activation> activation) {
@@ -157,13 +193,13 @@ Result<Activation> Store::Watched(Result<Activation> activation) {
 }
 
 Result<Activation> Store::Switch(const SwitchRequest& request, const SwitchOptions& options) {
-  VENEER_TRY(CheckWritable());
-  return Watched(RunSwitch(*context_, request, options));
+  VENEER_TRY(OrOutOfMemory([&] { return CheckWritable(); }));
+  return Watched(OrOutOfMemory([&] { return RunSwitch(*context_, request, options); }));
 }
 
 Result<Activation> Store::SetCurrent(std::uint64_t generation, const SwitchOptions& options) {
-  VENEER_TRY(CheckWritable());
-  return Watched(RunSetCurrent(*context_, generation, options));
+  VENEER_TRY(OrOutOfMemory([&] { return CheckWritable(); }));
+  return Watched(OrOutOfMemory([&] { return RunSetCurrent(*context_, generation, options); }));
 }
 
 Result<Activation> Store::Activate(const Digest& composition, const std::optional<Digest>& statement, const SwitchOptions& options) {
@@ -179,33 +215,42 @@ Result<Activation> Store::Deactivate(const SwitchOptions& options) {
 }
 
 Status Store::KeepGeneration(std::uint64_t generation, std::vector<std::string>& warnings) {
-  VENEER_TRY(CheckWritable());
-  VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
-  VENEER_ASSIGN(Recovered recovered, Recover(*context_));
-  VENEER_ASSIGN(const Ref name, NameToKeep(*context_, generation));
-  const auto taken = ReadRef(*context_, name.kind, name.name);
-  if (taken && !IsKept(*taken))
-    return Fail(Code::NAME_DUPLICATE, name.name, "is the name of a composition that was sealed under it; give that one another name");
-  VENEER_TRY(WriteRef(*context_, name));
-  LogChange(recovered, "ref", {{"ref", CanonicalString(fmt::format("{}/{}", RefKindName(name.kind), name.name))}}, warnings);
-  return {};
+  return OrOutOfMemory([&]() -> Status {
+    VENEER_TRY(CheckWritable());
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(*context_));
+    VENEER_ASSIGN(Recovered recovered, Recover(*context_));
+    VENEER_ASSIGN(const Ref name, NameToKeep(*context_, generation));
+    const auto taken = ReadRef(*context_, name.kind, name.name);
+    if (taken && !IsKept(*taken))
+      return Fail(Code::NAME_DUPLICATE, name.name, "is the name of a composition that was sealed under it; give that one another name");
+    CanonicalMembers members{{"ref", CanonicalString(fmt::format("{}/{}", RefKindName(name.kind), name.name))}};
+    VENEER_TRY(WriteRef(*context_, name));
+    LogChange(recovered, "ref", std::move(members), warnings);
+    return {};
+  });
 }
 
 Result<bool> Store::ReleaseGeneration(std::uint64_t generation, std::vector<std::string>& warnings) {
-  const auto kept = GetRef(RefKind::kComposition, KeptName(generation));
-  if (!kept && kept.error().code != Code::BLOB_MISSING) return Fail(kept.error());
-  if (!kept || !IsKept(*kept)) return false;
-  return RemoveRef(RefKind::kComposition, KeptName(generation), warnings);
+  return OrOutOfMemory([&]() -> Result<bool> {
+    const auto kept = GetRef(RefKind::kComposition, KeptName(generation));
+    if (!kept && kept.error().code != Code::BLOB_MISSING) return Fail(kept.error());
+    if (!kept || !IsKept(*kept)) return false;
+    return RemoveRef(RefKind::kComposition, KeptName(generation), warnings);
+  });
 }
 
 Result<GcReport> Store::CollectGarbage(const GcOptions& options) {
-  VENEER_TRY(CheckWritable());
-  return RunGc(*context_, options);
+  return OrOutOfMemory([&]() -> Result<GcReport> {
+    VENEER_TRY(CheckWritable());
+    return RunGc(*context_, options);
+  });
 }
 
 Result<FsckReport> Store::Fsck(const FsckOptions& options) {
-  if (options.repair) VENEER_TRY(CheckWritable());
-  return RunFsck(*context_, options);
+  return OrOutOfMemory([&]() -> Result<FsckReport> {
+    if (options.repair) VENEER_TRY(CheckWritable());
+    return RunFsck(*context_, options);
+  });
 }
 
 }  // namespace veneer

@@ -10,6 +10,7 @@
 #define VENEER_CORE_STORE_STORE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "core/base/error.h"
 #include "core/store/audit.h"
 #include "core/store/blobs.h"
+#include "core/store/follow.h"
 #include "core/store/fsck.h"
 #include "core/store/gc.h"
 #include "core/store/layout.h"
@@ -41,13 +43,14 @@ struct ImportOutcome {
   std::vector<std::string> warnings;
 };
 
-struct ActiveComposition {
+struct OpenedActive {
   Current current;
   OpenedComposition opened;
 };
 
 // A handle; cheap to open, holds no lock between calls. All calls may be made from several threads and processes at once: writers
-// wait for each other (E601 after the timeout), readers wait only for garbage collection. `sys` outlives the handle.
+// wait for each other (E601 after the timeout), readers wait only for garbage collection. `sys` outlives the handle. A lack of memory is
+// E504 from every call, and nothing has changed; where something has, it is a success (W1, W2) or E604.
 class Store {
  public:
   // Makes an empty store (generation 1, composition none) in a new or empty folder. E607 when one is there already.
@@ -87,8 +90,12 @@ class Store {
   Result<GenerationRecord> ReadGeneration(std::uint64_t generation) const;  // E606 no such generation, E602
   Result<std::vector<AuditRecord>> ReadLog() const;                         // E610, E611
   // What a reader adopts: durable, open and proven. E605 when none is active.
-  Result<ActiveComposition> OpenActive(VerifyMode mode = VerifyMode::kStamp, const Progress& progress = {}) const;
-  // The same for any stored composition.
+  Result<OpenedActive> OpenActive(VerifyMode mode = VerifyMode::kStamp, const Progress& progress = {}) const;
+  // Tells when another generation becomes current; adopt it with OpenActive. This handle outlives the result.
+  [[nodiscard]] GenerationFollower Follow(std::chrono::milliseconds poll = std::chrono::milliseconds(500)) const {
+    return GenerationFollower(*context_, poll);
+  }
+  // As OpenActive, for any stored composition.
   Result<OpenedComposition> OpenComposition(const Digest& id, VerifyMode mode = VerifyMode::kStamp, const Progress& progress = {}) const;
 
   // Codes of the three: E301-E306, E2xx, what `validate` returns, E601-E604, E606, E611-E614. On E604 this handle is closed for

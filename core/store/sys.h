@@ -46,7 +46,7 @@ class Sys {
 
   // The two calls that take a path of the user: the store's root, links allowed.
   virtual SysResult<UniqueFd> OpenRoot(const std::string& path) = 0;
-  virtual SysStatus MakeRoot(const std::string& path) = 0;  // with missing parents; an existing directory is fine
+  virtual SysStatus MakeRoot(const std::string& path) = 0;  // with missing parents, durably; an existing directory is fine
 
   virtual SysResult<UniqueFd> Open(int dir, const std::string& name, OpenMode mode, std::uint32_t permissions) = 0;
   virtual SysStatus Close(UniqueFd fd) = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/out_of_memory.h"
 #include "core/store/index.h"
 #include "core/store/lock.h"
 #include "core/store/recovery.h"
@@ -69,15 +70,22 @@ class Commit {
   Commit(const StoreContext& store, Recovered& recovered, GenerationRecord record, ActivationProgress& progress)
       : store_(store), sys_(*store.sys), log_(recovered.log), old_(recovered.current), record_(std::move(record)), progress_(progress) {}
 
+  // All that a success needs is made before the commit point, so that no lack of memory can turn one into an error.
   Result<Activation> Run() {
-    if (Status prepared = Prepare(); !prepared) {
+    Activation activation{record_.generation, record_.composition, true, {}};
+    activation.warnings.reserve(2);
+    std::string unlogged = fmt::format("W1 AUDIT_DEFERRED at={} {}", store_.audit.path, kNoMemory);
+    std::string stale = fmt::format("W2 INDEX_STALE at={} {}", kIndexName, kNoMemory);
+    if (Status prepared = OrOutOfMemory([&] { return Prepare(); }); !prepared) {
       Undo(prepared.error());
       return Fail(std::move(prepared).error());
     }
-    VENEER_TRY(Swap());
-    Activation activation{record_.generation, record_.composition, true, {}};
-    LogCommit(activation);
-    if (std::string warning = UpdateIndexOrWarn(store_, new_); !warning.empty()) activation.warnings.push_back(std::move(warning));
+    if (Status swapped = OrOutOfMemory([&] { return Swap(); }); !swapped) {
+      if (undecided_ && swapped.error().code == Code::OUT_OF_MEMORY) return Fail(Code::DURABILITY_UNKNOWN, "", kNoMemory);
+      return Fail(std::move(swapped).error());
+    }
+    if (!OrOutOfMemory([&] { return LogCommit(activation); })) activation.warnings.push_back(std::move(unlogged));
+    if (!OrOutOfMemory([&] { return ShowInIndex(activation); })) activation.warnings.push_back(std::move(stale));
     return activation;
   }
 
@@ -85,6 +93,7 @@ class Commit {
   Status Prepare() {
     VENEER_TRY(progress_.Advance(ActivationState::kStaging));
     VENEER_TRY(LogBegin());
+    begun_ = true;
     VENEER_TRY(WriteRecord());
     VENEER_TRY(WritePointer());
     return progress_.Advance(ActivationState::kReady);
@@ -122,11 +131,13 @@ class Commit {
   // Steps 10 and 11. After the rename the new composition is visible; after the sync it is durable. In between nobody can know
   // which one a power cut leaves, so no error may claim that nothing has changed.
   Status Swap() {
+    undecided_ = true;
     const auto renamed = sys_.Rename(store_.state.fd.get(), pointer_, store_.state.fd.get(), kCurrentName);
     if (!renamed) {
       // The call may have done its work and failed afterwards: what CURRENT says decides.
       const auto now = ReadCurrentFile(store_);
       if (now && now->tx != record_.tx) {
+        undecided_ = false;
         const Error error = IoError(renamed.error(), store_.state.At(kCurrentName), "replace");
         Undo(error);
         return Fail(error);
@@ -145,21 +156,32 @@ class Commit {
   }
 
   // Step 12: evidence. It can be made again from CURRENT, so its failure is a warning.
-  void LogCommit(Activation& activation) {
+  Status LogCommit(Activation& activation) {
     const Status logged = log_.Append(store_, "commit",
                                       {{"tx", CanonicalString(record_.tx)},
                                        {"gen", CanonicalInteger(record_.generation)},
                                        {"composition", CanonicalString(DigestText(record_.composition))}});
     if (!logged) activation.warnings.push_back(fmt::format("W1 AUDIT_DEFERRED at={} {}", store_.audit.path, logged.error().Text()));
+    return {};
+  }
+
+  // Step 13.
+  Status ShowInIndex(Activation& activation) {
+    if (std::string warning = UpdateIndexOrWarn(store_, new_); !warning.empty()) activation.warnings.push_back(std::move(warning));
+    return {};
   }
 
   // Best effort: recovery does the same for what stays.
   void Undo(const Error& error) {
-    progress_.Abort(error);
-    if (!pointer_.empty()) (void)RemoveFile(sys_, store_.state, pointer_);
-    if (record_linked_) (void)RemoveFile(sys_, store_.gen, std::to_string(record_.generation));
-    (void)log_.Append(store_, "abort",
-                      {{"tx", CanonicalString(record_.tx)}, {"code", CanonicalString(fmt::format("E{}", static_cast<int>(error.code)))}});
+    (void)OrOutOfMemory([&] {
+      progress_.Abort(error);
+      if (!pointer_.empty()) (void)RemoveFile(sys_, store_.state, pointer_);
+      if (record_linked_) (void)RemoveFile(sys_, store_.gen, std::to_string(record_.generation));
+      if (!begun_) return Status();
+      return log_.Append(
+          store_, "abort",
+          {{"tx", CanonicalString(record_.tx)}, {"code", CanonicalString(fmt::format("E{}", static_cast<int>(error.code)))}});
+    });
   }
 
   const StoreContext& store_;
@@ -168,8 +190,10 @@ class Commit {
   Current old_, new_;
   GenerationRecord record_;
   ActivationProgress& progress_;
+  bool begun_ = false;
   bool record_linked_ = false;
-  std::string pointer_;  // name beside CURRENT
+  bool undecided_ = false;  // the rename was asked for, and nobody has seen that it did not happen
+  std::string pointer_;     // name beside CURRENT
 };
 
 Result<GenerationRecord> NextRecord(const StoreContext& store, const Current& current, GenerationOp op, const Target& target,
@@ -199,6 +223,8 @@ Result<Activation> ProveAndCommit(const StoreContext& store, Recovered& recovere
     // Step 4: every blob, proven through the descriptor that stays open. E301-E305, nothing changed.
     VENEER_ASSIGN(opened,
                   OpenComposition(store, *target.composition, target.statement, options.verify, std::move(verified), options.progress));
+    // A file that can be opened may still lose its name in a power cut: whoever linked it may have died before the sync.
+    VENEER_TRY(SyncDir(*store.sys, store.blobs));
     // Steps 5 and 6: trust, headers, shapes, budget: the caller's. E4xx, E5xx, E7xx, nothing changed.
     if (options.validate) VENEER_TRY(options.validate(*opened));
   }
@@ -260,7 +286,7 @@ Result<OpenedComposition> OpenComposition(const StoreContext& store, const Diges
 
 Result<Activation> RunSwitch(const StoreContext& store, const SwitchRequest& request, const SwitchOptions& options) {
   ActivationProgress progress(*store.sys, options.transitions, request.composition);
-  auto activation = SwitchLocked(store, request, options, VerifyAhead(store, request, options), progress);
+  auto activation = OrOutOfMemory([&] { return SwitchLocked(store, request, options, VerifyAhead(store, request, options), progress); });
   if (!activation) progress.Abort(activation.error());
   return activation;
 }

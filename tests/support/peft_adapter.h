@@ -124,4 +124,10 @@ inline bool Notes(const veneer::Adapter& adapter, const std::string& words) {
   return std::ranges::any_of(adapter.notes, [&words](const std::string& note) { return note.find(words) != std::string::npos; });
 }
 
+// Whether one of its tensors changes nothing for a reason with these words.
+inline bool Ignores(const veneer::Adapter& adapter, const std::string& words) {
+  return std::ranges::any_of(adapter.ignored,
+                             [&words](const veneer::IgnoredTensor& one) { return one.why.find(words) != std::string::npos; });
+}
+
 #endif  // VENEER_TESTS_SUPPORT_PEFT_ADAPTER_H_

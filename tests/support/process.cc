@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 namespace {
 
@@ -85,4 +87,79 @@ ProcessResult Veneer(const std::vector<std::string>& arguments, const std::strin
   std::vector<std::string> argv{VENEER_PROGRAM};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return RunProcess(argv, input);
+}
+
+LiveVeneer::LiveVeneer(const std::vector<std::string>& arguments) {
+  Pipe in, out, err;
+  std::vector<std::string> argv{VENEER_PROGRAM};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  std::vector<char*> raw;
+  for (const std::string& argument : argv) raw.push_back(const_cast<char*>(argument.c_str()));
+  raw.push_back(nullptr);
+  child_ = fork();
+  if (child_ < 0) throw std::runtime_error("fork failed");
+  if (child_ == 0) {
+    dup2(in.read_end, STDIN_FILENO);
+    dup2(out.write_end, STDOUT_FILENO);
+    dup2(err.write_end, STDERR_FILENO);
+    execv(raw[0], raw.data());
+    _exit(127);
+  }
+  for (const int end : {in.read_end, out.write_end, err.write_end}) close(end);
+  in_ = in.write_end;
+  out_.fd = out.read_end;
+  err_.fd = err.read_end;
+}
+
+LiveVeneer::~LiveVeneer() {
+  if (child_ > 0) {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+  for (const int end : {in_, out_.fd, err_.fd})
+    if (end >= 0) close(end);
+}
+
+void LiveVeneer::Write(const std::string& text) {
+  if (write(in_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw std::runtime_error("write failed");
+}
+
+std::string LiveVeneer::LineOf(Stream& stream) {
+  for (;;) {
+    if (const auto end = stream.held.find('\n'); end != std::string::npos) {
+      std::string line = stream.held.substr(0, end);
+      stream.held.erase(0, end + 1);
+      return line;
+    }
+    pollfd waiting{stream.fd, POLLIN, 0};
+    if (poll(&waiting, 1, 60'000) <= 0) throw std::runtime_error("no line came; so far: " + stream.held);
+    std::array<char, 4096> buffer{};
+    const ssize_t got = read(stream.fd, buffer.data(), buffer.size());
+    if (got <= 0) throw std::runtime_error("the program ended; last: " + stream.held);
+    stream.held.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+std::string LiveVeneer::ReadLine() { return LineOf(out_); }
+std::string LiveVeneer::ReadErrorLine() { return LineOf(err_); }
+
+std::string LiveVeneer::Read(std::size_t n) {
+  std::string text(n, '\0');
+  const ssize_t got = read(out_.fd, text.data(), n);
+  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return text;
+}
+
+void LiveVeneer::Signal(int signal) const { kill(child_, signal); }
+
+ProcessResult LiveVeneer::Finish() {
+  close(std::exchange(in_, -1));
+  ProcessResult result;
+  result.out = std::exchange(out_.held, {});
+  result.err = std::exchange(err_.held, {});
+  Drain(std::exchange(out_.fd, -1), std::exchange(err_.fd, -1), result);
+  int status = 0;
+  waitpid(std::exchange(child_, -1), &status, 0);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
 }

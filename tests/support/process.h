@@ -24,4 +24,32 @@ ProcessResult RunProcess(const std::vector<std::string>& argv, const std::string
 // The veneer program of this build tree.
 ProcessResult Veneer(const std::vector<std::string>& arguments, const std::string& input = "");
 
+// The veneer program while it runs: fed and read line by line. Killed when it is destroyed before its end.
+class LiveVeneer {
+ public:
+  explicit LiveVeneer(const std::vector<std::string>& arguments);
+  ~LiveVeneer();
+  LiveVeneer(const LiveVeneer&) = delete;
+  LiveVeneer& operator=(const LiveVeneer&) = delete;
+
+  void Write(const std::string& text);
+  // The next line of standard output or of standard error, without its end; throws when it does not come within a minute.
+  std::string ReadLine();
+  std::string ReadErrorLine();
+  // At most `n` bytes of standard output, at least one; nothing at its end.
+  std::string Read(std::size_t n);
+  void Signal(int signal) const;
+  // Closes its standard input, reads what is left into `out` and `err`, and waits.
+  ProcessResult Finish();
+
+ private:
+  struct Stream {
+    int fd = -1;
+    std::string held;
+  };
+  static std::string LineOf(Stream& stream);
+  int child_ = -1, in_ = -1;
+  Stream out_, err_;
+};
+
 #endif  // VENEER_TESTS_SUPPORT_PROCESS_H_

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <type_traits>
 #include <utility>
 
 #include "core/base/digest.h"
@@ -18,7 +19,7 @@ using veneer::UniqueFd;
 void SimSys::Reset() {
   calls_ = 0;
   trace_.clear();
-  fail_at_ = kill_before_ = kill_after_ = short_write_at_ = fail_on_nth_ = 0;
+  fail_at_ = kill_before_ = kill_after_ = short_write_at_ = short_read_at_ = fail_on_nth_ = leave_out_at_ = stop_at_ = 0;
   fail_on_.clear();
   fail_after_.clear();
 }
@@ -54,6 +55,8 @@ std::string SimSys::Label(int dir, const std::string& name) const {
 int SimSys::FaultBefore(const std::string& line) {
   ++calls_;
   trace_.push_back(line);
+  if (before_call) before_call(line);
+  if (stop_at_ != 0 && calls_ >= stop_at_) return EIO;
   if (calls_ == kill_before_) kill(getpid(), SIGKILL);
   if (fail_at_ != 0 && (calls_ == fail_at_ || (calls_ > fail_at_ && !fail_once_))) return fail_error_;
   if (fail_on_nth_ != 0 && line == fail_on_ && --fail_on_nth_ == 0) return fail_on_error_;
@@ -63,6 +66,9 @@ int SimSys::FaultBefore(const std::string& line) {
 template <class T>
 SysResult<T> SimSys::Call(const std::string& line, const std::function<SysResult<T>()>& make) {
   if (const int error = FaultBefore(line); error != 0) return std::unexpected(error);
+  if constexpr (std::is_void_v<T>) {
+    if (calls_ == leave_out_at_) return {};
+  }
   auto result = make();
   if (calls_ == kill_after_) kill(getpid(), SIGKILL);
   if (!fail_after_.empty() && line == fail_after_) {
@@ -107,7 +113,10 @@ SysResult<UniqueFd> SimSys::Duplicate(int fd) {
 
 SysResult<std::size_t> SimSys::Pread(int fd, std::span<std::byte> buffer, std::uint64_t offset) {
   if (interrupt_everything && (interrupted_ = !interrupted_)) return std::unexpected(EINTR);
-  return Call<std::size_t>("read " + Label(fd), [&] { return inner_->Pread(fd, buffer, offset); });
+  return Call<std::size_t>("read " + Label(fd), [&] {
+    if (calls_ == short_read_at_) buffer = buffer.first((buffer.size() + 1) / 2);
+    return inner_->Pread(fd, buffer, offset);
+  });
 }
 
 SysResult<std::size_t> SimSys::Write(int fd, std::span<const std::byte> bytes) {

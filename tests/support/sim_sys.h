@@ -1,4 +1,5 @@
-// A Sys that passes everything on to another one, writes down what was called, and on demand fails, shortens or kills at the n-th call.
+// A Sys that passes everything on to another one, writes down what was called, and on demand fails, shortens, leaves out or kills at the
+// n-th call.
 #ifndef VENEER_TESTS_SUPPORT_SIM_SYS_H_
 #define VENEER_TESTS_SUPPORT_SIM_SYS_H_
 
@@ -33,6 +34,12 @@ class SimSys final : public veneer::Sys {
   void KillBefore(std::uint64_t at) { kill_before_ = at; }  // SIGKILL to this process
   void KillAfter(std::uint64_t at) { kill_after_ = at; }
   void ShortWriteAt(std::uint64_t at) { short_write_at_ = at; }  // half of the bytes, at least one
+  void ShortReadAt(std::uint64_t at) { short_read_at_ = at; }    // the same
+  void LeaveOutAt(std::uint64_t at) { leave_out_at_ = at; }      // a call without a value: not made, and said to have worked
+  // From this call on nothing has an effect, and every call fails with EIO: the process is dead, whatever it still computes.
+  void StopAt(std::uint64_t at) { stop_at_ = at; }
+  // Looks at every call before it is made, with its trace line; calls() is its number. May change the faults for that very call.
+  std::function<void(const std::string& line)> before_call;
 
   bool verity = false;                  // true: fs-verity as on a file system that has it, kept by this object for its files
   int verity_error = 0;                 // not 0: what enabling fails with
@@ -86,7 +93,8 @@ class SimSys final : public veneer::Sys {
   std::uint64_t calls_ = 0;
   std::vector<std::string> trace_;
   std::map<int, std::string> labels_;  // by descriptor; a reused number gets a new label when it is opened
-  std::uint64_t fail_at_ = 0, kill_before_ = 0, kill_after_ = 0, short_write_at_ = 0, fail_on_nth_ = 0;
+  std::uint64_t fail_at_ = 0, kill_before_ = 0, kill_after_ = 0, short_write_at_ = 0, short_read_at_ = 0, fail_on_nth_ = 0;
+  std::uint64_t leave_out_at_ = 0, stop_at_ = 0;
   int fail_error_ = 0, fail_on_error_ = 0, fail_after_error_ = 0;
   bool fail_once_ = true, interrupted_ = false;
   std::string fail_on_, fail_after_;

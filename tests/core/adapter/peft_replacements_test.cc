@@ -64,7 +64,7 @@ TEST_CASE("replacements: a saved copy that equals the base bit for bit is left o
   auto read = adapter.Read();
   if (!read) FAIL(read.error().Text());
   CHECK(read->replacements.empty());
-  CHECK(Notes(*read, "equals the base's tensor bit for bit"));
+  CHECK(Ignores(*read, "equals the base's tensor bit for bit"));
   copy.back() = std::nextafter(copy.back(), 10.0F);
   adapter.file.SetF32(kPrefix + "model.embed_tokens.base_layer.weight", {320, 64}, copy);
   read = adapter.Read();

@@ -69,6 +69,15 @@ TEST_CASE("commands: a store that is not there is E607, with the command that ma
   CHECK(status.err.find("veneer init") != std::string::npos);
 }
 
+TEST_CASE("commands: a manifest's path that leads nowhere is named before a store is asked for") {
+  const TempDir dir;
+  const std::string store = (dir.path() / "none").string();
+  for (const char* const path : {"missing.toml", "missing.json", "folder/manifest"})
+    for (const char* const verb : {"validate", "plan"})
+      CHECK(RunCommand({verb, path, "--store", store}).err.find(std::string(" E301 BLOB_MISSING at=") + path + " no such file") !=
+            std::string::npos);
+}
+
 TEST_CASE("commands: the program is what the library runs") {
   const ProcessResult program = Veneer({"status", "--no-such-option"});
   CHECK(program.status == 2);

@@ -225,9 +225,9 @@ TEST_CASE("switching: from one adapter over none to another of other rank and ta
   }
   ActiveComposition active(Stage(base, {Read(base, LowRank(4))}));
   const std::vector<float> first = Decode(active.Current());
-  (void)active.Publish(Stage(base, {}));
+  REQUIRE(active.Switch(Stage(base, {}), SwitchPolicy::kAbort));
   const std::vector<float> none = Decode(active.Current());
-  (void)active.Publish(Stage(base, {Read(base, other)}));
+  REQUIRE(active.Switch(Stage(base, {Read(base, other)}), SwitchPolicy::kAbort));
   CHECK(none == Decode(Stage(base, {})));
   CHECK(first != none);
   CHECK(Decode(active.Current()) == Decode(Stage(base, {Read(base, other)})));

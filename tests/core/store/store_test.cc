@@ -183,7 +183,7 @@ TEST_CASE("store: an activation hashes each file once, not again under the lock"
 TEST_CASE("store: what is opened stays readable when the name goes; the active composition comes with all its files") {
   StoreFixture store;
   Must(store.Activate(store.b));
-  const ActiveComposition active = Must(store.Open().OpenActive());
+  const OpenedActive active = Must(store.Open().OpenActive());
   CHECK(active.current.generation == 2);
   fs::remove_all(store.root() / "blobs");
   const OpenedBlob* safety = active.opened.Find(Sha256::Of(kSafetyBytes));
