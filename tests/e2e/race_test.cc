@@ -97,3 +97,17 @@ TEST_CASE("race: deactivate ADAPTER is refused when another composition became a
   CHECK(store.MustJson({"status"})["composition"] == store.MustJson({"validate", both})["composition"]);
   store.Must({"deactivate", "lexicon"});  // with nobody in between
 }
+
+TEST_CASE("race: consolidate is refused when another composition became active after it had read the old one") {
+  const ProgramStore store;
+  store.Must({"import", "base", (DemoData() / "fable-q4_0.gguf").string(), "--name", "fable"});
+  store.Must({"import", "adapter", (DemoData() / "adapters/bard").string(), "--name", "bard"});
+  const std::string other = store.Compose("other", "fable", {"bard=0.3"});
+  store.Must({"activate", store.Compose("one", "fable", {"bard"})});
+  const ProcessResult result = Overtaken(store, {"consolidate"}, other);
+  CAPTURE(result.err);
+  CHECK(result.status == 4);
+  CHECK(result.err.find("ERR CONSOLIDATE E613 EXPECTED_CURRENT") != std::string::npos);
+  CHECK(store.MustJson({"status"})["composition"] == store.MustJson({"validate", other})["composition"]);
+  CHECK(store.Run({"fsck", "--full"}).status == 0);
+}

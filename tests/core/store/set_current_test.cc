@@ -1,6 +1,9 @@
 // Choosing the active generation by hand, when nothing in the store says which one it is.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "core/store/recovery.h"
 #include "tests/core/store/fixture.h"
@@ -118,4 +121,26 @@ TEST_CASE("set-current: killed at any call and made again, it ends in the chosen
     CHECK(store.Current().generation <= 5);
     if (status == 0) break;
   }
+}
+
+TEST_CASE(
+    "set-current: an activation that was interrupted before the pointer was lost is given up in the log, and its number stays taken") {
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  const int killed = RunInChild([&] {
+    SimSys sys(store.posix);
+    Store handle = Must(store.TryOpen(sys));
+    (void)handle.Activate(store.b, std::nullopt, {.transitions = [](const Transition& t) {
+                            if (t.state == ActivationState::kReady) kill(getpid(), SIGKILL);
+                          }});
+    return 0;
+  });
+  REQUIRE(killed == 128 + SIGKILL);
+  WriteFile(store.state(), "garbage");
+  CHECK(Must(store.Open().SetCurrent(2, {})).generation == 4);
+  const auto log = Must(store.Open().ReadLog());
+  CHECK(std::ranges::count_if(log, [](const AuditRecord& r) { return r.type() == "abort" && r.Get("code") == "CURRENT_LOST"; }) == 1);
+  // Beside the pointer that was never renamed, and that the next writer removes, there is nothing to find.
+  CHECK(store.Fsck(true, true).findings.size() == 1);
+  CHECK(Text(store.Fsck()) == "");
 }
