@@ -120,7 +120,7 @@ void SimDisk::Touch(SimInode inode, bool content) {
 }
 
 SysResult<UniqueFd> SimDisk::OpenRoot(const std::string& path) {
-  const SimInode inode = image_.Find(path);
+  const SimInode inode = image_.Find(path == "." ? "" : path);
   if (inode == 0) return std::unexpected(ENOENT);
   if (image_.node(inode).type != FileType::kDirectory) return std::unexpected(ENOTDIR);
   return OpenInode(inode, OpenMode::kDirectory);

@@ -34,7 +34,7 @@ class SimDisk final : public veneer::Sys {
   std::int64_t tick_ns = 1'000'000;  // what a look at the clock takes
   void Advance(std::int64_t ns) { image_.wall_ns += ns; }
 
-  veneer::SysResult<veneer::UniqueFd> OpenRoot(const std::string& path) override;  // one name below the root of the disk
+  veneer::SysResult<veneer::UniqueFd> OpenRoot(const std::string& path) override;  // a path below the root of the disk, or "."
   veneer::SysStatus MakeRoot(const std::string& path) override;
   veneer::SysResult<veneer::UniqueFd> Open(int dir, const std::string& name, veneer::OpenMode mode, std::uint32_t permissions) override;
   veneer::SysStatus Close(veneer::UniqueFd fd) override;

@@ -294,20 +294,31 @@ std::vector<std::string> SimImage::List(std::string_view path) const {
   return names;
 }
 
+bool SimImage::IsDirectory(std::string_view path) const {
+  const SimInode inode = Find(path);
+  return inode != 0 && node(inode).type == FileType::kDirectory;
+}
+
+void SimImage::Place(std::string_view path, SimInode inode) {
+  const std::size_t slash = path.rfind('/');
+  const SimInode dir = slash == std::string_view::npos ? kRoot : Find(path.substr(0, slash));
+  if (dir == 0) throw std::invalid_argument("no directory for " + std::string(path));
+  const std::string name(path.substr(slash == std::string_view::npos ? 0 : slash + 1));
+  SimNode& parent = Change(dir);
+  parent.names[name] = parent.durable_names[name] = inode;
+}
+
 void SimImage::Write(std::string_view path, std::string bytes, std::uint32_t permissions) {
   SimInode inode = Find(path);
   if (inode == 0) {
-    const std::size_t slash = path.rfind('/');
-    const SimInode dir = slash == std::string_view::npos ? kRoot : Find(path.substr(0, slash));
-    if (dir == 0) throw std::invalid_argument("no directory for " + std::string(path));
     inode = AddNode(FileType::kRegular, permissions);
-    const std::string name(path.substr(slash == std::string_view::npos ? 0 : slash + 1));
-    SimNode& parent = Change(dir);
-    parent.names[name] = parent.durable_names[name] = inode;
+    Place(path, inode);
   }
   SimNode& file = Change(inode);
   file.seen = file.kept = file.durable = MakeSimBytes(std::move(bytes));
 }
+
+void SimImage::MakeDirectory(std::string_view path, std::uint32_t permissions) { Place(path, AddNode(FileType::kDirectory, permissions)); }
 
 void SimImage::Remove(std::string_view path) {
   const std::size_t slash = path.rfind('/');

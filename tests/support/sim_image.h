@@ -61,9 +61,11 @@ class SimImage {
   [[nodiscard]] std::optional<std::string> Read(std::string_view path) const;  // nothing: no such file
   [[nodiscard]] std::optional<std::uint32_t> Permissions(std::string_view path) const;
   [[nodiscard]] std::vector<std::string> List(std::string_view path) const;  // empty for no directory
+  [[nodiscard]] bool IsDirectory(std::string_view path) const;
 
   // --- damage and preparation, durable at once -----------------------------------------------------------------------------------
   void Write(std::string_view path, std::string bytes, std::uint32_t permissions = 0644);  // an existing file in place, times as they were
+  void MakeDirectory(std::string_view path, std::uint32_t permissions);
   void Remove(std::string_view path);
 
   // --- for SimDisk ---------------------------------------------------------------------------------------------------------------
@@ -98,6 +100,7 @@ class SimImage {
   [[nodiscard]] Choices AllChoices(CutOrder order) const;
   void HashTree(SimInode inode, SimInode without, std::uint64_t& hash) const;
   void DropUnreachable();
+  void Place(std::string_view path, SimInode inode);  // durably
 
   std::map<SimInode, std::shared_ptr<const SimNode>> nodes_;
   std::vector<Pending> pending_;

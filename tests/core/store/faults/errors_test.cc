@@ -96,6 +96,16 @@ TEST_CASE("L1: no failing call of any operation leaves anything but the old or t
   for (const Operation& operation : Operations()) FailEverywhere(operation.name);
 }
 
+TEST_CASE("L1: calls that are all interrupted once, and write seven bytes at a time, are no failure") {
+  for (const Operation& operation : Operations()) {
+    const Outcome outcome =
+        RunOperation(operation, operation.before, [](SimSys& sys, SimDisk&, const Ack&) { sys.interrupt_everything = true; });
+    INFO(operation.name << ": " << (outcome.status ? "" : outcome.status.error().Text()));
+    CHECK(outcome.status);
+    CHECK(ReadFacts(outcome.left) == operation.expected.after);
+  }
+}
+
 TEST_CASE("L1: each operation makes the number of calls that is written down") {
   for (const Operation& operation : Operations()) {
     INFO(operation.name << " makes " << GoldenRun(operation).calls);

@@ -46,7 +46,7 @@ auto OnStore(std::function<Status(Store&, Ack&)> body) {
 
 Running StartImport(Sys& sys) {
   auto store = std::make_shared<Store>(Must(OpenStore(sys)));
-  auto root = std::make_shared<UniqueFd>(*sys.OpenRoot(""));
+  auto root = std::make_shared<UniqueFd>(*sys.OpenRoot("."));
   const std::optional<Ref> ref = Ref{RefKind::kAdapter, "new", RefRecord(kNewBytes)};
   return [store, root, ref, &sys](Ack&) -> Status {
     auto source = sys.Open(root->get(), kIncoming, OpenMode::kRead, 0);
