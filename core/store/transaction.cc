@@ -217,7 +217,6 @@ Result<Activation> ProveAndCommit(const StoreContext& store, Recovered& recovere
                                   const SwitchOptions& options, std::vector<OpenedBlob> verified, ActivationProgress& progress) {
   VENEER_TRY(progress.Advance(ActivationState::kValidating));
   for (const StagedBlob& blob : options.place) VENEER_TRY(PlaceBlob(store, blob));
-  if (!options.place.empty()) VENEER_TRY(SyncDir(*store.sys, store.blobs));
   std::optional<OpenedComposition> opened;  // keeps the proven files open until the end
   if (target.composition) {
     // Step 4: every blob, proven through the descriptor that stays open. E301-E305, nothing changed.
