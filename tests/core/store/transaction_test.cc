@@ -154,7 +154,9 @@ TEST_CASE("transaction: the barriers of an activation come in the order of the p
   Store handle = Must(store.TryOpen(sys));
   sys.Reset();
   Must(handle.Activate(store.b, std::nullopt, {}));
-  const std::vector<std::string> expected{"write veneer/audit/seg-1",        // 7: begin
+  const std::vector<std::string> expected{"fsync blobs/sha256",              // 4: what is proven is durable, whoever put it there
+                                          "fsync veneer/audit/seg-1",        // 7: what the record of the intent will follow
+                                          "write veneer/audit/seg-1",        //    begin
                                           "fsync veneer/audit/seg-1",        //    durable before anything is visible
                                           "write veneer/staging/(unnamed)",  // 8: the record
                                           "fsync veneer/staging/(unnamed)",  //    whole before it has a name
