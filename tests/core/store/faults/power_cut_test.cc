@@ -2,6 +2,8 @@
 // numbers that replay a case: README.md.
 #include <fmt/format.h>
 
+#include <set>
+
 #include "tests/core/store/faults/harness.h"
 #include "tests/support/catch.h"
 
@@ -62,4 +64,29 @@ TEST_CASE("L4: a power cut at any call of an activation of what a killed import 
 }
 TEST_CASE("L4: a power cut at any call that names what a killed import left never leaves the name without its blob") {
   CutEverywhere("name-half-imported");
+}
+
+TEST_CASE("L4: what a reader adopts at any call of an activation, no power cut takes back") {
+  const Operation& operation = FindOperation("activate");
+  Cases cases("L4 reader");
+  std::set<std::uint64_t> adopted;
+  const Outcome outcome = RunOperation(operation, operation.before, [&](SimSys& sys, SimDisk& disk, const Ack&) {
+    sys.before_call = [&](const std::string& line) {
+      SimDisk own(disk.image());  // locks do not matter here: readers share byte 1 and want no other
+      const auto store = OpenStore(own);
+      REQUIRE(store);
+      const auto active = store->OpenActive();
+      REQUIRE(active);
+      adopted.insert(active->current.generation);
+      ForEveryCut(own.image(), [&](CutOrder order, std::uint64_t choice, const std::string& name) {
+        if (!cases.Next()) return;
+        const auto facts = ReadFacts(own.image().PowerCut(order, choice));
+        std::vector<std::string> violations;
+        if (!facts || facts->generation < active->current.generation) violations.push_back("I3: a reader adopted what is lost");
+        cases.Report(violations, [&] { return fmt::format("before call {}, {}, {}", sys.calls(), line, name); });
+      });
+    };
+  });
+  CHECK(outcome.status);
+  CHECK(adopted == std::set<std::uint64_t>{operation.expected.before.generation, operation.expected.after.generation});
 }
