@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 
-std::uint64_t Seed();
+std::uint64_t Seed();  // what everything random is made from; of the replayed number when there is one
 std::uint64_t Effort();
 
 class Cases {

@@ -116,7 +116,7 @@ void KillEverywhere(const Operation& operation, const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("L3: SIGKILL before any call of any operation leaves the old or the new state and a store that recovers") {
+TEST_CASE("L3: SIGKILL around any call of any operation leaves the old or the new state and a store that recovers") {
   UseMemoryDisk();
   const TempDir dir;
   for (const Operation& operation : Operations())

@@ -47,7 +47,4 @@ const veneer::Digest& IdOfA();
 const veneer::Digest& IdOfB();
 const veneer::Digest& IdOfNone();
 
-// The number that everything random is made from: VENEER_FAULT_SEED, else the upper half of VENEER_FAULT_REPLAY, else 1.
-std::uint64_t Seed();
-
 #endif  // VENEER_TESTS_CORE_STORE_FAULTS_OPERATIONS_H_
