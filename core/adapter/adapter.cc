@@ -19,8 +19,10 @@ constexpr std::uint64_t kMaxConfig = 1 << 20;
 constexpr std::string_view kPickleRemedy =
     "is a pickle, which can run code when it is read; save the adapter as safetensors (PEFT: safe_serialization=True)";
 
-// A bare pickle starts with its protocol, PyTorch's container is a zip of pickles.
+// A bare pickle starts with its protocol, PyTorch's container is a zip of pickles. A safetensors file may start with the same bytes, as
+// the length of its header, which follows.
 bool LooksLikePickle(std::string_view text) {
+  if (text.size() > 8 && text[8] == '{') return false;
   return text.starts_with("PK\x03\x04") || (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5);
 }
 

@@ -22,6 +22,17 @@ std::string_view PrefixOf(const SafetensorsFile& file);
 // (`q_proj.lora_A.default.weight`).
 std::string PlainName(std::string_view name, std::string_view prefix);
 
+// Whether `matches(path)`, a Result<bool>, holds for the module or for one around it: "a.b.c", "a.b", "a".
+template <class Matches>
+Result<bool> AnyModuleAround(std::string_view module, Matches&& matches) {
+  for (;;) {
+    VENEER_ASSIGN(const bool is_match, matches(module));
+    const auto dot = module.rfind('.');
+    if (is_match || dot == std::string_view::npos) return is_match;
+    module = module.substr(0, dot);
+  }
+}
+
 // Tensors that edit nothing: ignoring one would change what the adapter does.
 class Unplaced {
  public:

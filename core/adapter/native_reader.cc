@@ -38,6 +38,13 @@ bool FitsRoles(const KindDecl& kind, const SafetensorsFile& file) {
   });
 }
 
+// Whether a checkpoint that some kind imports would have this name: then the file lacks its configuration.
+bool IsOfCheckpoint(const Catalog& catalog, std::string_view name) {
+  const auto has_suffix = [name](const ImportTensor& tensor) { return name.ends_with(tensor.suffix); };
+  return std::ranges::any_of(catalog.Importers(),
+                             [&](const KindDecl* kind) { return std::ranges::any_of(kind->import->tensors, has_suffix); });
+}
+
 // Checks `modules` against what the file holds.
 class ModuleTable {
  public:
@@ -92,15 +99,25 @@ Status CheckMetadata(const SafetensorsFile& file, const Base& base, std::vector<
   return {};
 }
 
-Status CheckLayout(const SafetensorsFile& file, const Site& site) {
+// `name`: the module as the file spells it.
+Status CheckLayout(const SafetensorsFile& file, const Site& site, std::string_view name) {
   const std::string* layout = Find(file, "weight_layout");
-  if (layout == nullptr || *layout == "hf" || site.row_order.is_identity()) return {};
+  if (site.row_order.is_identity() || (layout != nullptr && *layout == "hf")) return {};
+  if (layout == nullptr && name == site.id) return {};
+  if (layout == nullptr)
+    return Fail(
+        Code::FIELD_MISSING, "/__metadata__/weight_layout",
+        fmt::format("{} is the GGUF name of {}, whose rows GGUF orders otherwise than Hugging Face; say which order they have here, "
+                    "'hf' or 'gguf'",
+                    name, site.id));
   return Fail(Code::FORMAT_UNSUPPORTED, site.id,
               "the file's rows are in GGUF order, which differs from Hugging Face order on this module; write it with weight_layout 'hf'");
 }
 
+// Metadata of a file in veneer's own layout are all accounted for; those of any other file are free.
 Result<std::vector<ParamValue>> MetadataParams(const SafetensorsFile& file, const KindDecl& kind) {
   std::vector<ParamValue> params;
+  if (!DescribesItself(file)) return params;
   for (const auto& [key, value] : file.metadata) {
     if (std::ranges::find(kReserved, key) != kReserved.end()) continue;
     VENEER_ASSIGN(params.emplace_back(), ParseParam(kind, key, value, fmt::format("/__metadata__/{}", key)));
@@ -120,7 +137,7 @@ Status ReadReplace(const SafetensorsFile& file, std::string_view name_of_file, c
       unplaced.AddHomeless(tensor.name);
       continue;
     }
-    VENEER_TRY(CheckLayout(file, *site));
+    VENEER_TRY(CheckLayout(file, *site, name));
     Replacement& replacement = adapter.replacements.emplace_back(Replacement{site->id, tensor, {}});
     VENEER_TRY(CheckReplacement(*site, replacement));
   }
@@ -148,6 +165,13 @@ Result<std::string> IdentifyNative(const SafetensorsFile& file, const Catalog& c
     if (wanted != kReplaceKind) VENEER_TRY(catalog.FindKind(wanted));
     return std::string(wanted);
   }
+  const Error lacks_configuration{
+      Code::BLOB_MISSING, "adapter_config.json",
+      "this adapter needs it and it is not there: scale and targets are in it (only a file whose metadata has a format 'veneer.KIND', "
+      "or whose names are those of one kind, goes without)"};
+  const std::string_view prefix = PrefixOf(file);
+  for (const TensorView& tensor : file.tensors)
+    if (IsOfCheckpoint(catalog, PlainName(tensor.name, prefix))) return Fail(lacks_configuration);
   std::string fitting;
   for (const KindDecl* kind : catalog.Kinds()) {
     if (!FitsRoles(*kind, file) || kind->id == fitting) continue;
@@ -155,11 +179,14 @@ Result<std::string> IdentifyNative(const SafetensorsFile& file, const Catalog& c
       return Fail(Code::PLUGIN_REFUSED, "", fmt::format("its names fit both {} and {}; choose with --kind", fitting, kind->id));
     fitting = kind->id;
   }
-  if (!fitting.empty()) return fitting;
-  return Fail(
-      Code::BLOB_MISSING, "adapter_config.json",
-      "this adapter needs it and it is not there: scale and targets are in it (only a file whose metadata has a format 'veneer.KIND', "
-      "or whose names are those of one kind, goes without)");
+  if (fitting.empty()) return Fail(lacks_configuration);
+  // Without the prefix of a checkpoint such names are those of any file of weights, and these may be meant to replace the base's.
+  const auto ends_like_weights = [](const TensorView& tensor) { return tensor.name.ends_with(kReplaceSuffix); };
+  if (prefix.empty() && std::ranges::all_of(file.tensors, ends_like_weights))
+    return Fail(Code::PLUGIN_REFUSED, "",
+                fmt::format("these may be weights to add or weights to put in the place of the base's; choose with --kind {} or --kind {}",
+                            fitting, kReplaceKind));
+  return fitting;
 }
 
 Status ReadNative(const SafetensorsFile& file, std::string_view name_of_file, const Base& base, const Catalog& catalog,
@@ -180,8 +207,9 @@ Status ReadNative(const SafetensorsFile& file, std::string_view name_of_file, co
       unplaced.AddStranger(tensor.name);
     } else if ((role->flags & VNR_ROLE_SHARED) != 0) {
       adapter.shared.tensors.push_back({role->name, tensor});
-    } else if (const auto id = base.sites().Canonical(name.substr(0, name.size() - role->name.size() - 1)); id) {
-      VENEER_TRY(CheckLayout(file, *base.sites().Find(*id)));
+    } else if (const std::string module = name.substr(0, name.size() - role->name.size() - 1);
+               const auto id = base.sites().Canonical(module)) {
+      VENEER_TRY(CheckLayout(file, *base.sites().Find(*id), module));
       sites[*id].tensors.push_back({role->name, tensor});
     } else {
       unplaced.AddHomeless(tensor.name);

@@ -34,13 +34,24 @@ std::string ScalePath(const KindDecl& kind, std::string_view format) {
 
 }  // namespace
 
-Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::string, std::string>>& params, Adapter& adapter) {
+Status CheckGivenParams(const Catalog& catalog, const std::string& kind, const std::vector<std::pair<std::string, std::string>>& params) {
   if (params.empty()) return {};
-  const KindDecl* kind = catalog.FindDeclaration(adapter.kind);
-  if (kind == nullptr)
-    return Fail(Code::VALUE_UNKNOWN, "/params/" + params.front().first, fmt::format("kind {} has no parameters", adapter.kind));
+  const KindDecl* declaration = catalog.FindDeclaration(kind);
+  if (declaration == nullptr)
+    return Fail(Code::VALUE_UNKNOWN, "/params/" + params.front().first, fmt::format("kind {} has no parameters", kind));
+  for (auto one = params.begin(); one != params.end(); ++one) {
+    const std::string at = fmt::format("/params/{}", one->first);
+    if (std::any_of(params.begin(), one, [&one](const auto& earlier) { return earlier.first == one->first; }))
+      return Fail(Code::DUPLICATE_KEY, at, "is given twice; give it once");
+    VENEER_TRY(ParseParam(*declaration, one->first, one->second, at));
+  }
+  return {};
+}
+
+Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::string, std::string>>& params, Adapter& adapter) {
+  VENEER_TRY(CheckGivenParams(catalog, adapter.kind, params));
   for (const auto& [name, text] : params) {
-    VENEER_ASSIGN(const ParamValue value, ParseParam(*kind, name, text, fmt::format("/params/{}", name)));
+    VENEER_ASSIGN(const ParamValue value, ParseParam(*catalog.FindDeclaration(adapter.kind), name, text, fmt::format("/params/{}", name)));
     for (AdapterSite& part : adapter.sites) {
       std::erase_if(part.source.params, [&](const ParamValue& old) { return old.path == value.path; });
       part.source.params.push_back(value);

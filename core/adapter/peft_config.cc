@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/adapter/names.h"
+
 namespace veneer {
 namespace {
 
@@ -220,7 +222,7 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
       if (is_excluded) continue;
     }
     if (saved) {
-      VENEER_ASSIGN(const bool is_saved, saved->Matches(site.id));
+      VENEER_ASSIGN(const bool is_saved, AnyModuleAround(site.id, [&](std::string_view module) { return saved->Matches(module); }));
       if (is_saved) continue;
     }
     bool is_target = is_all_linear && site.shape_class == SiteClass::kLinear && site.id != "lm_head";
@@ -237,6 +239,7 @@ Result<std::vector<std::string>> PeftConfig::Targets(const Base& base) const {
 Result<bool> PeftConfig::Lists(const std::string& key, const std::string& default_json, const std::string& arch,
                                std::string_view module) const {
   if (const Json* value = Find(key)) {
+    if (value->type == Json::Type::kBool) return value->boolean;
     VENEER_ASSIGN(const ModuleList list, ModuleList::Parse(*value, ModuleList::Suffix::kPlain));
     return list.Matches(module);
   }

@@ -107,7 +107,7 @@ Status ReadPeftTensors(const SafetensorsFile& file, const PeftConfig& config, co
   VENEER_TRY(mapper.Map(file));
   if (mapper.sites.empty())
     return Fail(Code::NOTHING_MATCHED, "adapter_model.safetensors",
-                "the file has shared tensors only and edits no module; it is incomplete");
+                "no tensor of the file edits a module; it is incomplete");
   VENEER_ASSIGN(const std::vector<std::string> targets, config.Targets(base));
   adapter.shared = std::move(mapper.shared);
   bool has_effect = (config.kind().flags & VNR_KIND_ADDITIVE) == 0;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/adapter/names.h"
+
 namespace veneer {
 namespace {
 
@@ -18,7 +20,12 @@ bool RemoveSuffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// Of trainable_token_indices; an entry of modules_to_save is any ending of a path.
+// PEFT saves a module, and all that is in it, when its path ends with an entry of modules_to_save.
+bool IsSavedBy(std::string_view entry, std::string_view site) {
+  return AnyModuleAround(site, [entry](std::string_view module) -> Result<bool> { return module.ends_with(entry); }).value_or(false);
+}
+
+// Of trainable_token_indices.
 bool NamesModule(std::string_view entry, std::string_view module) { return module == entry || module.ends_with(fmt::format(".{}", entry)); }
 
 }  // namespace
@@ -41,7 +48,7 @@ Result<PeftReplacements> PeftReplacements::Parse(const PeftConfig& config, const
 // Whether the configuration accounts for a whole tensor of this site.
 Status PeftReplacements::CheckExpected(const Site& site, std::string_view module, std::string_view name, bool is_copy) const {
   if (saved_) {
-    VENEER_ASSIGN(const bool is_saved, saved_->Matches(module));
+    VENEER_ASSIGN(const bool is_saved, AnyModuleAround(module, [this](std::string_view around) { return saved_->Matches(around); }));
     if (is_saved) return {};
   }
   // PEFT saves these two by itself when they are targets or when the vocabulary was resized.
@@ -149,7 +156,7 @@ Result<std::vector<Replacement>> PeftReplacements::Finish(std::vector<IgnoredTen
   TieRows();
   if (const Json* saved = config_->Find(kSavedKey); saved_)
     for (const Json& entry : saved->elements)
-      if (std::ranges::none_of(taken_, [&](const Replacement& one) { return one.site.ends_with(entry.text); }))
+      if (std::ranges::none_of(taken_, [&](const Replacement& one) { return IsSavedBy(entry.text, one.site); }))
         return Fail(Code::TARGET_UNKNOWN, entry.at,
                     fmt::format("{} is in modules_to_save, but the file has no tensor for it in this base; the file is incomplete, or the "
                                 "adapter was made for another base",

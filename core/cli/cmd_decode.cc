@@ -4,6 +4,7 @@
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
+#include "core/decode/generate.h"
 #include "core/format/npy.h"
 
 namespace veneer::cli {
@@ -20,6 +21,7 @@ Result<int> RunLogits(Session& session) {
   ProgressBar bar("logits");
   const auto write = [&](std::size_t i, std::span<const float> row) -> Status {
     bar.Update(i + 1, options.tokens->size());
+    VENEER_TRY(CheckFinite(row));
     return writer.Append(row);
   };
   VENEER_TRY(decoder->Feed(*options.tokens, true, write));

@@ -70,7 +70,7 @@ Result<int> RunSeal(Session& session) {
   VENEER_ASSIGN(const Session::Sealed sealed, session.Seal(named));
   VENEER_TRY(session.Keep(sealed, options.name));
   if (options.out) VENEER_TRY(WriteText(*options.out, named.validated.composition().Canonical()));
-  for (const std::string& note : named.validated.notes()) Note("note: " + note);
+  Session::PrintNotes(named.validated);
   if (options.json)
     PrintJson(
         {{"composition", sealed.composition.Text()}, {"statement", sealed.statement ? OutJson(sealed.statement->Text()) : OutJson()}});
@@ -81,7 +81,7 @@ Result<int> RunSeal(Session& session) {
 Result<int> RunValidate(Session& session) {
   VENEER_ASSIGN(const Session::Named named, session.Resolve(session.word(0)));
   const std::string id = named.validated.composition().Id().Text();
-  for (const std::string& note : named.validated.notes()) Note("note: " + note);
+  Session::PrintNotes(named.validated);
   if (session.options().json) PrintJson({{"composition", id}, {"notes", named.validated.notes()}});
   PrintOk("validate", fmt::format("composition={}", id), session.options().json);
   return 0;

@@ -1,10 +1,14 @@
 // The store's verbs: init, status, log, fsck, gc, activate, rollback, deactivate, consolidate.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
 #include "core/compose/consolidate.h"
+#include "core/compose/store_source.h"
 
 namespace veneer::cli {
 namespace {
@@ -150,6 +154,7 @@ Result<int> RunActivate(Session& session) {
   VENEER_ASSIGN(Store * store, session.store());
   VENEER_ASSIGN(SwitchOptions options, session.switch_options());
   VENEER_ASSIGN(const Session::Named named, session.Resolve(session.word(0)));
+  Session::PrintNotes(named.validated);
   VENEER_ASSIGN(const Session::Sealed sealed, session.Seal(named));
   options.place = sealed.blobs;
   VENEER_ASSIGN(const Activation done, store->Activate(sealed.composition, sealed.statement, options));
@@ -206,7 +211,10 @@ Result<int> RunConsolidate(Session& session) {
   VENEER_ASSIGN(const ValidatedComposition active, session.ActiveComposition());
   std::vector<std::string> names;
   for (std::size_t i = 0; i < session.words(); ++i) names.push_back(session.word(i));
-  VENEER_ASSIGN(const auto done, Consolidate(active, names, *catalog));
+  VENEER_ASSIGN(const auto refs, store->ListRefs(RefKind::kAdapter));
+  std::set<std::string> taken;
+  for (const Ref& ref : refs) taken.insert(ref.name);
+  VENEER_ASSIGN(const auto done, Consolidate(active, names, taken, *catalog));
   if (!done) {
     VENEER_ASSIGN(const Current current, store->ReadCurrent());
     if (session.options().json) PrintJson({{"changed", false}, {"composition", CompositionText(current.composition)}});
@@ -227,6 +235,16 @@ Result<int> RunConsolidate(Session& session) {
   options.place = sealed.blobs;
   VENEER_ASSIGN(const Activation activated, store->Activate(sealed.composition, std::nullopt, options));
   for (const std::string& name : done->consumed) Note(fmt::format("{} is part of {} now", name, done->name));
+  if (taken.contains(done->name)) return Report(session, "consolidate", activated);
+  // So that the next composition can be put together from names.
+  const AuthoredAdapter& folded = *std::ranges::find(done->manifest.adapters, done->name, &AuthoredAdapter::name);
+  AdapterRecord record;
+  record.kind = folded.kind.value_or("");
+  record.format = "safetensors";
+  record.file_hash = folded.file_hash;
+  record.file_size = done->weights.size();
+  if (const Status named = store->PutRef({RefKind::kAdapter, done->name, record.Print()}); !named)
+    Note(fmt::format("warning: {} has no name in the store: {}", done->name, named.error().Text()));
   return Report(session, "consolidate", activated);
 }
 
@@ -304,8 +322,11 @@ constinit const Command kConsolidateCommand{
     "fold low-rank adapters into the residual",
     "Adds the adapters' edits (all of low rank when none is named) to the composition's residual, a dense overlay in bf16, and activates "
     "base,\n"
-    "residual and the rest in one transaction; `rollback` restores what was before. The base is not touched. What folding would change is\n"
-    "refused: a trained bias, a residual whose strength is not 1, an overlay in between that does not merely add.\n",
+    "residual and the rest in one transaction; `rollback` restores what was before. The base is not touched. The new residual has a name "
+    "in\n"
+    "the store, like what is imported. What folding would change is refused: a trained bias, a residual whose strength is not 1, an "
+    "overlay\n"
+    "before a folded one, or between it and the residual, that does not merely add on one of its sites.\n",
     0,
     64,
     RunConsolidate};

@@ -210,6 +210,7 @@ Result<OutJson> InspectName(Session& session, const std::string& what) {
       "is no file, no id sha256:…, and no composition, adapter or base in the store; `veneer import` and `veneer seal --name` give names"};
   if (IsManifestName(name) || fs::path(name).extension() == ".gguf" || fs::path(name).extension() == ".safetensors")
     return Fail(Code::BLOB_MISSING, what, "no such file or directory");
+  if (!Exists(session.options().store)) return Fail(unknown);
   VENEER_ASSIGN(Store * store, session.store());
   std::vector<Ref> found;
   for (const RefKind kind : {RefKind::kComposition, RefKind::kAdapter, RefKind::kBase}) {

@@ -187,13 +187,19 @@ Result<Session::Planned> Session::Stage(const ValidatedComposition& validated, c
   return planned;
 }
 
+void Session::PrintNotes(const ValidatedComposition& validated) {
+  for (const std::string& note : validated.notes()) Note("note: " + note);
+}
+
 Result<std::unique_ptr<Decoder>> Session::MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch) {
   const DecoderOptions decoder = decoder_options(max_batch);
+  if (options_.base || options_.manifest) PrintNotes(validated);  // of the active composition `activate` has said it
   VENEER_ASSIGN(Planned planned, Stage(validated, decoder, options_.memory_budget));
   return Decoder::Create(std::move(planned.staged), decoder);
 }
 
 Result<int> Session::PrintPlan(const ValidatedComposition& validated) {
+  if (words() == 1 || options_.base || options_.manifest) PrintNotes(validated);
   // Held while the plan is made, as `generate` holds it; a base without a usable vocabulary runs without.
   const auto tokenizer = OpenTokenizer(*validated.base());
   VENEER_ASSIGN(const Planned planned, Stage(validated, decoder_options(options_.batch), UINT64_MAX));

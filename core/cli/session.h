@@ -72,6 +72,8 @@ class Session {
   Result<Planned> Stage(const ValidatedComposition& validated, const DecoderOptions& decoder, std::uint64_t budget);
   // Stages within the budget, then makes a decoder over it.
   Result<std::unique_ptr<Decoder>> MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch);
+  // On standard error: what the checks found worth saying, the warnings among it.
+  static void PrintNotes(const ValidatedComposition& validated);
   // Prints the memory plan of the composition, as a table or JSON.
   Result<int> PrintPlan(const ValidatedComposition& validated);
 

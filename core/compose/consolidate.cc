@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/adapter/names.h"
+#include "core/base/bytes.h"
 #include "core/compose/replace_conflicts.h"
 #include "core/format/safetensors_writer.h"
 
@@ -47,10 +48,16 @@ std::uint16_t ToBf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
+// "residual-2" is the residual after another fold.
+std::string WithoutNumber(const std::string& name) {
+  const auto last = name.find_last_not_of("0123456789");
+  return last != std::string::npos && last > 0 && last + 1 < name.size() && name[last] == '-' ? name.substr(0, last) : name;
+}
+
 class Consolidator {
  public:
-  Consolidator(const ValidatedComposition& active, const Catalog& catalog)
-      : active_(active), stack_(active.adapters()), catalog_(catalog) {}
+  Consolidator(const ValidatedComposition& active, const std::set<std::string>& taken, const Catalog& catalog)
+      : active_(active), stack_(active.adapters()), taken_(taken), catalog_(catalog), dense_(DenseKind(catalog)) {}
 
   Status Select(const std::vector<std::string>& names);
   [[nodiscard]] bool is_empty() const { return consumed_.empty(); }
@@ -60,6 +67,7 @@ class Consolidator {
   [[nodiscard]] bool IsLowRank(const StageAdapter& entry) const {
     return entry.adapter->rank > 0 && IsAdditive(catalog_, entry.adapter->kind);
   }
+  [[nodiscard]] bool IsDense(const StageAdapter& entry) const { return dense_ != nullptr && entry.adapter->kind == dense_->id; }
   Status FindResidual();
   Status CheckOrder() const;
   Status CheckMove(std::size_t from, std::size_t to, const std::vector<std::string>& sites) const;
@@ -67,12 +75,14 @@ class Consolidator {
   Status Fold(const Site& site, const StagedComposition& residual, const StagedComposition& deltas);
   [[nodiscard]] const TensorView* StoredBf16(const Site& site) const;
   [[nodiscard]] std::string NameOf(const Site& site) const;
+  [[nodiscard]] bool IsUnchanged() const;
   Result<Consolidation> Finish();
 
   const ValidatedComposition& active_;
   const std::vector<StageAdapter>& stack_;
+  const std::set<std::string>& taken_;
   const Catalog& catalog_;
-  const KindDecl* dense_ = nullptr;
+  const KindDecl* dense_;
   std::vector<std::size_t> consumed_;  // positions in the stack, ascending
   std::optional<std::size_t> residual_;
   std::deque<std::vector<std::uint16_t>> values_;  // bf16 of tensors_, which point here
@@ -91,14 +101,16 @@ Status Consolidator::Select(const std::vector<std::string>& names) {
     const bool is_meant = names.empty() && IsLowRank(stack_[i]) && stack_[i].adapter->replacements.empty() && stack_[i].strength != 0;
     if (is_named || is_meant) consumed_.push_back(i);
   }
+  // Without strength there is nothing to fold, and without a residual nothing to fold it into.
+  const bool is_idle = std::ranges::all_of(consumed_, [this](std::size_t i) { return stack_[i].strength == 0; });
+  if (is_idle && std::ranges::none_of(stack_, [this](const StageAdapter& entry) { return IsDense(entry); })) consumed_.clear();
   return {};
 }
 
 Status Consolidator::FindResidual() {
-  dense_ = DenseKind(catalog_);
   if (dense_ == nullptr) return Fail(Code::KIND_UNKNOWN, "consolidate", "no installed kind adds a dense matrix; install one");
   for (std::size_t i = 0; i < stack_.size(); ++i) {
-    if (stack_[i].adapter->kind != dense_->id) continue;
+    if (!IsDense(stack_[i])) continue;
     if (residual_) return Refuse(stack_[i].name, fmt::format("{} is a residual too; deactivate one of them", stack_[*residual_].name));
     residual_ = i;
   }
@@ -221,20 +233,40 @@ Result<Consolidation> Consolidator::Run() {
   return Finish();
 }
 
+// Whether the residual has the very tensors that the stored one has.
+bool Consolidator::IsUnchanged() const {
+  if (!residual_ || tensors_.size() != stack_[*residual_].adapter->sites.size()) return false;
+  return std::ranges::all_of(tensors_, [this](const TensorView& tensor) {
+    for (const AdapterSite& part : stack_[*residual_].adapter->sites)
+      for (const RoleTensor& one : part.source.tensors)
+        if (one.tensor.name == tensor.name) return one.tensor.dtype == tensor.dtype && std::ranges::equal(one.tensor.bytes, tensor.bytes);
+    return false;
+  });
+}
+
 Result<Consolidation> Consolidator::Finish() {
   Consolidation done;
   std::ranges::sort(tensors_, {}, &TensorView::name);
   VENEER_ASSIGN(done.weights, WriteSafetensors(tensors_));
-  done.name = residual_ ? stack_[*residual_].name : std::string(dense_->id);
-  for (int n = 2; !residual_ && std::ranges::find(stack_, done.name, &StageAdapter::name) != stack_.end(); ++n)
-    done.name = fmt::format("{}-{}", dense_->id, n);
+  // A fold of nothing leaves the file as it is, whoever wrote it.
+  const bool is_unchanged = IsUnchanged();
+  if (is_unchanged) done.weights = AsText(stack_[*residual_].adapter->weights.bytes());
+  const Digest hash = Sha256::Of(done.weights);
+  const std::string stem = residual_ ? WithoutNumber(stack_[*residual_].name) : dense_->id;
+  const auto is_another = [&](const std::string& name) {
+    const auto entry = std::ranges::find(stack_, name, &StageAdapter::name);
+    return entry != stack_.end() && static_cast<std::size_t>(entry - stack_.begin()) != residual_;
+  };
+  done.name = stem;
+  for (int n = 2; taken_.contains(done.name) || is_another(done.name); ++n) done.name = fmt::format("{}-{}", stem, n);
+  if (is_unchanged) done.name = stack_[*residual_].name;
   done.manifest = ManifestOf(active_.composition());
   std::vector<AuthoredAdapter> kept;
   for (std::size_t i = 0; i < stack_.size(); ++i) {
     if (i == consumed_.front()) {
       AuthoredAdapter& entry = kept.emplace_back();
       entry.name = done.name;
-      entry.file_hash = Sha256::Of(done.weights);
+      entry.file_hash = hash;
       entry.kind = dense_->id;
       VENEER_ASSIGN(entry.merge_weight, Decimal::FromAuthored("1", done.name));
     }
@@ -253,8 +285,8 @@ Result<Consolidation> Consolidator::Finish() {
 }  // namespace
 
 Result<std::optional<Consolidation>> Consolidate(const ValidatedComposition& active, const std::vector<std::string>& names,
-                                                 const Catalog& catalog) {
-  Consolidator consolidator(active, catalog);
+                                                 const std::set<std::string>& taken, const Catalog& catalog) {
+  Consolidator consolidator(active, taken, catalog);
   VENEER_TRY(consolidator.Select(names));
   if (consolidator.is_empty()) return std::optional<Consolidation>();
   VENEER_ASSIGN(Consolidation done, consolidator.Run());

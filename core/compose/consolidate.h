@@ -3,6 +3,7 @@
 #define VENEER_CORE_COMPOSE_CONSOLIDATE_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,14 @@ struct Consolidation {
 
 // Per site: delta = sum of the consumed overlays' edits in f32, added in f32 to the stored residual, rounded once to bf16 (half to even).
 // Where the deltas are zero the residual keeps its bits. `names`: entries to consume; none: every low-rank one in force. Nothing to
-// consume: nothing is returned.
+// consume: nothing is returned. The new residual is called as the old one, or as its kind, with a number that makes the name differ from
+// those that are `taken` and from the composition's.
 //
 // Refused, because folding would change the result: E405 an entry that is not there, E401 one that is not of low rank, that has a
 // trained bias or replacements, a residual whose strength is not 1 or that is one of several, and a non-additive or replacing overlay
 // that the edit would have to pass on a site. E415 when no installed kind is dense and additive, E411 when a sum is not finite.
 Result<std::optional<Consolidation>> Consolidate(const ValidatedComposition& active, const std::vector<std::string>& names,
-                                                 const Catalog& catalog);
+                                                 const std::set<std::string>& taken, const Catalog& catalog);
 
 }  // namespace veneer
 

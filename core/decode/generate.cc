@@ -30,10 +30,6 @@ std::string StopFilter::Finish() { return std::exchange(held_, {}); }
 
 namespace {
 
-bool AllFinite(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-}
-
 // What the loop of Generate carries from token to token.
 class Run {
  public:
@@ -77,8 +73,7 @@ class Run {
 Result<bool> Run::Step(std::span<const TokenId> tokens) {
   TokenId next = 0;
   VENEER_TRY(decoder_.Feed(tokens, false, [&](std::size_t, std::span<const float> logits) -> Status {
-    if (!AllFinite(logits))
-      return Fail(Code::NOT_FINITE, "logits", "a logit is infinite or NaN: the base or an adapter drives the activations out of range");
+    if (Status finite = CheckFinite(logits); !finite) return finite;
     next = sampler_.Sample(logits);
     return {};
   }));
@@ -95,6 +90,11 @@ Result<bool> Run::Step(std::span<const TokenId> tokens) {
 }
 
 }  // namespace
+
+Status CheckFinite(std::span<const float> logits) {
+  if (std::ranges::all_of(logits, [](float value) { return std::isfinite(value); })) return {};
+  return Fail(Code::NOT_FINITE, "logits", "a logit is infinite or NaN: the base or an adapter drives the activations out of range");
+}
 
 Status Generate(Decoder& decoder, const Tokenizer* tokenizer, std::span<const TokenId> prompt, const GenerateOptions& options,
                 const std::function<void(std::string_view)>& on_text, Generated& so_far) {

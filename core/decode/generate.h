@@ -54,6 +54,9 @@ class StopFilter {
   bool stopped_ = false;
 };
 
+// E411 when a logit is infinite or NaN: no token can be chosen from them.
+Status CheckFinite(std::span<const float> logits);
+
 }  // namespace veneer
 
 #endif  // VENEER_CORE_DECODE_GENERATE_H_

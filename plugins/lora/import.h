@@ -52,7 +52,7 @@ inline constexpr auto kRuleList = veneer::pointers(kRules);
 inline constexpr vnr_import_tensor kTensors[] = {
     veneer::tensor(".lora_A.weight", "A", VNR_BIT(VNR_SITE_LINEAR)),
     veneer::tensor(".lora_B.weight", "B", VNR_BIT(VNR_SITE_LINEAR)),
-    veneer::tensor(".lora_B.bias", "bias", VNR_BIT(VNR_SITE_LINEAR)),
+    veneer::tensor_when(VNR_IMPORT_WHEN_LISTED, "lora_bias", nullptr, ".lora_B.bias", "bias", VNR_BIT(VNR_SITE_LINEAR)),
     veneer::tensor(".lora_embedding_A", "embedding_A", VNR_BIT(VNR_SITE_EMBEDDING)),
     veneer::tensor(".lora_embedding_B", "embedding_B", VNR_BIT(VNR_SITE_EMBEDDING)),
 };

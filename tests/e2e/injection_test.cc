@@ -21,8 +21,8 @@ struct Fault {
 };
 
 std::vector<Fault> Faults() {
-  // The sync of state/ is the fifth of a rollback and the seventh of an activation.
-  std::vector<Fault> faults{{"fsync", "error=EIO", {3, 5, 7}},
+  // The sync of state/ is the seventh of a rollback and the eighth of an activation.
+  std::vector<Fault> faults{{"fsync", "error=EIO", {3, 7, 8}},
                             {"/^rename", "signal=KILL", {1}},
                             {"write", "error=ENOSPC", {2, 4}},
                             {"/^linkat", "signal=KILL", {1}}};

@@ -486,6 +486,7 @@ TEST_CASE("inspect: a word that is nothing, a name of two things and a wrong num
   const ProcessResult unknown = shop.Run({"inspect", "nobody"});
   CHECK(unknown.status == 3);
   CHECK(Has(unknown.err, "ERR INSPECT E301 BLOB_MISSING at=nobody "));
+  CHECK(Has(Inspect({"missing"}).err, "E301 BLOB_MISSING at=missing is no file, no id"));
   CHECK(Has(Inspect({"missing/model.gguf"}).err, "E301 BLOB_MISSING at=missing/model.gguf no such file"));
   CHECK(Has(shop.Run({"inspect", "bard", "--base", "nobody"}).err, "E301 BLOB_MISSING at=--base "));
   CHECK(shop.Run({"inspect", "--diff", "tuned"}).status == 2);

@@ -13,6 +13,7 @@
 #include "tests/support/data.h"
 #include "tests/support/files.h"
 #include "tests/support/process.h"
+#include "tests/support/safetensors_writer.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/vectors.h"
 
@@ -186,4 +187,65 @@ TEST_CASE("files: an adapter of a few bytes, whatever they are, ends in an error
   refuse("a length of 2^64 - 1", std::string(8, '\xff') + "{}");
   const std::string header = R"({"a.lora_A.weight":{"dtype":"F32","shape":[1000,1000],"data_offsets":[0,4]}})";
   refuse("a shape beyond its bytes", std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') + header + "abcd");
+}
+
+TEST_CASE("files: a checkpoint without its configuration, and plain weights, are not taken for something to add") {
+  const Shop shop;
+  fs::copy_file(shop.Adapter("lora-qv-r8") + "/adapter_model.safetensors", shop.Path("bare.safetensors"));
+  SafetensorsWriter weights;
+  weights.Fill("model.layers.0.mlp.up_proj.weight", {172, 64}, 0.5F);
+  WriteAll(shop.Path("weights.safetensors"), weights.Bytes());
+  for (const auto& [file, words] : std::map<std::string, std::string>{{"bare", "adapter_config.json"}, {"weights", "--kind replace"}}) {
+    const ProcessResult refused = shop.Run({"import", "adapter", shop.Path(file + ".safetensors")});
+    CHECK(refused.status == 3);
+    CHECK(refused.err.find(words) != std::string::npos);
+  }
+  for (const char* const kind : {"residual", "replace"})
+    CHECK(shop.MustJson({"import", "adapter", shop.Path("weights.safetensors"), "--kind", kind, "--name", kind}).at("name") == kind);
+}
+
+TEST_CASE("params: what the kind does not take is refused at import, and nothing is stored") {
+  const Shop shop;
+  const auto files = Contents(shop.Path("store"));
+  for (const Names& params : {Names{"foo=1"}, Names{"scale=abc"}, Names{"scale=1e400"}, Names{"scale="}, Names{"/scale=2"},
+                              Names{"scale=2", "--params", "scale=3"}}) {
+    CAPTURE(params);
+    Names arguments{"import", "adapter", shop.Adapter("lora-qv-r8"), "--params"};
+    arguments.insert(arguments.end(), params.begin(), params.end());
+    CHECK(shop.Run(arguments).status == 3);
+    CHECK(Contents(shop.Path("store")) == files);
+  }
+  CHECK(shop.Run({"import", "adapter", shop.Adapter("ia3-default"), "--params", "scale=2"}).status == 3);
+}
+
+TEST_CASE("status: what is worth a warning is said where an adapter is put in force, and where it runs without a store") {
+  const Shop shop;
+  shop.Import("lora-qv-r8", "style");
+  const std::string words = "names the base";
+  CHECK(shop.Run({"activate", shop.Compose("m", "stories", {"style"})}).err.find(words) != std::string::npos);
+  for (const Names& run :
+       {Names{"generate", "--tokens", "1", "-n", "1"}, Names{"plan"}, Names{"logits", "--tokens", "1", "--out", shop.Path("l.npy")}}) {
+    Names arguments = run;
+    CHECK(shop.Run(arguments).err.find(words) == std::string::npos);
+    arguments.insert(arguments.end(), {"--base", shop.Base(), "--adapter", shop.Adapter("lora-qv-r8")});
+    CHECK(shop.Run(arguments).err.find(words) != std::string::npos);
+  }
+}
+
+TEST_CASE("numbers: logits that are not finite are refused and not written as if they were some") {
+  const Shop shop;
+  SafetensorsWriter file;
+  for (const char* const half : {"lora_A", "lora_B"})
+    file.Fill(std::string("base_model.model.model.layers.0.mlp.up_proj.") + half + ".weight",
+              half[5] == 'A' ? std::vector<std::uint64_t>{1, 64} : std::vector<std::uint64_t>{172, 1}, 3e38F);
+  fs::create_directories(shop.Path("huge"));
+  WriteAll(shop.Path("huge/adapter_model.safetensors"), file.Bytes());
+  WriteAll(shop.Path("huge/adapter_config.json"), R"({"peft_type":"LORA","r":1,"lora_alpha":1,"target_modules":["layers.0.mlp.up_proj"]})");
+  for (const Names& run : {Names{"generate", "-n", "1"}, Names{"logits", "--out", shop.Path("l.npy")}}) {
+    Names arguments = run;
+    arguments.insert(arguments.end(), {"--tokens", "1,403", "--base", shop.Base(), "--adapter", shop.Path("huge")});
+    const ProcessResult refused = shop.Run(arguments);
+    CHECK(refused.status == 3);
+    CHECK(refused.err.find("E411") != std::string::npos);
+  }
 }

@@ -103,6 +103,10 @@ TEST_CASE("consolidate: the active adapter becomes part of the residual, decodin
   CHECK(MaxDifference(after, before) > 0);
   const auto nothing = store.MustJson({"consolidate"});
   CHECK(nothing.at("changed") == false);
+  // Under a name of its own beside the snapshot's, so that what is composed from names is what is active.
+  CHECK(store.Must({"status"}).find("snap-residual-2 (residual) strength 1") != std::string::npos);
+  store.Activate({"snap-residual-2"});
+  CHECK(store.MustJson({"status"}).at("composition") == done.at("composition"));
   CHECK(store.MustJson({"status"}).at("composition") == done.at("composition"));
   CHECK(store.MustJson({"status"}).at("generation") == done.at("generation"));
   store.Must({"rollback"});

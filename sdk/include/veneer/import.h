@@ -39,7 +39,7 @@ typedef struct vnr_import_rule {
 /* vnr_import_tensor.flags */
 enum {
   VNR_IMPORT_WHEN_LISTED = 1u,     /* only for modules that config key `when_key` lists                           */
-  VNR_IMPORT_WHEN_NOT_LISTED = 2u, /* only for the others. A list entry matches as a plain suffix, a string by full regex match */
+  VNR_IMPORT_WHEN_NOT_LISTED = 2u, /* only for the others. A list entry matches as a plain suffix, a string by full regex match, true every module */
   VNR_IMPORT_SHARED = 4u           /* artifact-wide: `suffix` is the whole name after the prefix                  */
 };
 

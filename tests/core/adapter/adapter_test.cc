@@ -50,6 +50,25 @@ TEST_CASE("adapter: what was read stays when its files are overwritten or remove
   CHECK((first == 0.5F || first == 0.25F));
 }
 
+TEST_CASE("adapter: a header whose length has the bytes of a pickle's protocol is a header") {
+  const TempDir dir;
+  Write(dir.path() / "adapter_config.json", LowRank().ConfigText());
+  for (const std::size_t length : {0x280, 0x380, 0x480, 0x580}) {
+    PeftAdapter adapter = LowRank();
+    std::string bytes;
+    for (std::string padding; bytes.size() < 8 || bytes[0] != '\x80' || static_cast<std::size_t>(bytes[1]) << 8 != length - 0x80;
+         padding += "        ") {
+      REQUIRE(padding.size() < 0x600);
+      adapter = length < 0x400 ? PeftAdapter{LowRank().config, {}, LowRank().prefix} : LowRank();
+      if (length < 0x400) adapter.AddLowRank(Layer(0, "self_attn.q_proj"), 64, 64, 4);
+      adapter.file.SetMetadata("padding", padding);
+      bytes = adapter.file.Bytes();
+    }
+    Write(dir.path() / "adapter_model.safetensors", bytes);
+    CHECK(CodeOf(dir.path()) == 0);
+  }
+}
+
 TEST_CASE("adapter: pickles are refused by name and by content, and are not parsed") {
   const TempDir dir;
   Write(dir.path() / "adapter_config.json", LowRank().ConfigText());

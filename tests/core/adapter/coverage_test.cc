@@ -1,8 +1,8 @@
 // Every tensor resolves, every target has its tensors, shapes are the base's: or the adapter is refused by name.
 #include <string>
 
-#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
+#include "tests/support/peft_adapter.h"
 
 namespace {
 
@@ -186,6 +186,8 @@ TEST_CASE("coverage: a trained bias of a factor belongs to the kind") {
   const auto read = adapter.Read();
   if (!read) FAIL(read.error().Text());
   CHECK(read->sites[0].source.tensors.size() == 3);
+  // The configuration that was saved with the file says that there are none: PEFT would leave them out without a word.
+  for (const char* const off : {"false", "null"}) CHECK(adapter.Key("lora_bias", off).CodeOf() == 419);
 }
 
 TEST_CASE("coverage: a scaling vector's form comes from the configuration and its shape must agree") {

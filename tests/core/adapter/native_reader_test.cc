@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "tests/support/peft_adapter.h"
 #include "tests/support/catch.h"
+#include "tests/support/peft_adapter.h"
 
 namespace {
 
@@ -36,6 +36,7 @@ int CodeWith(const std::string& key, const std::string& value) {
 
 TEST_CASE("native: metadata name the kind and its parameters, names end with its roles, GGUF names are translated") {
   SafetensorsWriter file = OwnFile();
+  file.SetMetadata("producer", "somebody");
   file.Fill("blk.1.attn_v.A", {2, 64}, 1);
   file.Fill("blk.1.attn_v.B", {32, 2}, 1);
   const auto read = Read(file);
@@ -50,6 +51,29 @@ TEST_CASE("native: metadata name the kind and its parameters, names end with its
     CHECK(site.scale == 1.5);
     CHECK(site.source.params[0].d == 1.5);
   }
+}
+
+TEST_CASE("native: rows of a module that GGUF orders otherwise need their order said when the module has its GGUF name") {
+  SafetensorsWriter file;
+  file.SetMetadata("format", "veneer.lora");
+  file.Fill("blk.1.attn_q.A", {2, 64}, 1);
+  file.Fill("blk.1.attn_q.B", {64, 2}, 1);
+  const auto read = Read(file);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == veneer::Code::FIELD_MISSING);
+  CHECK(read.error().at == "/__metadata__/weight_layout");
+  CHECK(read.error().detail.find(kQ) != std::string::npos);
+  file.SetMetadata("weight_layout", "hf");
+  CHECK(CodeOf(file) == 0);
+  file.SetMetadata("weight_layout", "gguf");
+  CHECK(CodeOf(file) == 401);
+}
+
+TEST_CASE("native: metadata of a file that is not in veneer's layout are free") {
+  SafetensorsWriter file;
+  file.SetMetadata("step", "100");
+  file.Fill("base_model.model." + kUp + ".l_out", {96, 1}, 1);
+  CHECK(CodeOf(file) == 0);
 }
 
 TEST_CASE("native: a version, a layout, a kind or a parameter that is not known is refused at its place") {

@@ -57,6 +57,28 @@ TEST_CASE("replacements: a saved module, and a saved copy of embedding or head, 
   }
 }
 
+TEST_CASE("replacements: an entry of modules_to_save may name a module that has others in it, and all of those are saved") {
+  for (const std::string entry : {"mlp", "layers.1.mlp", "layers.1"}) {
+    CAPTURE(entry);
+    PeftAdapter adapter = LowRank();
+    adapter.Key("modules_to_save", "[\"" + entry + "\"]");
+    if (entry == "layers.1") {  // saved whole: no target any more
+      for (const char* const name : {"q_proj.lora_A", "q_proj.lora_B", "v_proj.lora_A", "v_proj.lora_B"})
+        adapter.file.Remove(kPrefix + Layer(1, "self_attn.") + name + ".weight");
+    }
+    adapter.file.Fill(kPrefix + Layer(1, "mlp.gate_proj.weight"), {96, 64}, 1);
+    adapter.file.Fill(kPrefix + Layer(1, "mlp.up_proj.weight"), {96, 64}, 1);
+    adapter.file.Fill(kPrefix + Layer(1, "mlp.down_proj.weight"), {64, 96}, 1);
+    const auto read = adapter.Read();
+    if (!read) FAIL(read.error().Text());
+    CHECK(read->replacements.size() == 3);
+    CHECK(read->sites.size() == (entry == "layers.1" ? 2 : 4));
+  }
+  PeftAdapter other = LowRank();
+  other.Key("modules_to_save", R"(["layers.0.mlp"])").file.Fill(kPrefix + Layer(1, "mlp.up_proj.weight"), {96, 64}, 1);
+  CHECK(other.CodeOf() == 419);
+}
+
 TEST_CASE("replacements: a saved copy that equals the base bit for bit is left out with a note; one bit more and it replaces") {
   PeftAdapter adapter = LowRank();
   std::vector<float> copy = RowsOfBase("model.embed_tokens");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "core/adapter/snapshot.h"
 #include "core/compose/path_source.h"
@@ -70,12 +71,14 @@ class Folder final : public ArtifactSource {
     return *std::move(validated);
   }
   Result<std::optional<Consolidation>> Consolidate(const std::vector<std::string>& names = {}) {
-    return veneer::Consolidate(Validate(), names, AllKinds());
+    return veneer::Consolidate(Validate(), names, taken, AllKinds());
   }
   int CodeOf(const std::vector<std::string>& names = {}) {
     const auto done = Consolidate(names);
     return done ? 0 : static_cast<int>(done.error().code);
   }
+
+  std::set<std::string> taken;  // names in a store
 
   Result<FileBytes> OpenBase(const Digest&) override { return FileBytes::Map(dir_.path() / "base.gguf"); }
   Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override { return OpenAdapterBlobs(files_.at(entry.file_hash.Text())); }
@@ -164,7 +167,7 @@ TEST_CASE("consolidate: what is computed afterwards differs by the rounding to b
   Folder folder;
   folder.AddResidual(kUp, 96, 64, Ramp(kUpElements)).Add("style", OnUp(), "0.3").Add("more", LowRank(), "-0.7");
   const ValidatedComposition before = folder.Validate();
-  const auto done = Consolidate(before, {}, AllKinds());
+  const auto done = Consolidate(before, {}, {}, AllKinds());
   if (!done) FAIL(done.error().Text());
   REQUIRE(*done);
   folder.Add("new", (*done)->weights);
@@ -220,6 +223,38 @@ TEST_CASE("consolidate: folding an adapter of zeros leaves the residual's finger
     return ResidualFingerprint(*parsed);
   };
   CHECK(fingerprint((*done)->weights) == fingerprint(before));
+}
+
+TEST_CASE("consolidate: the new residual has a name that nothing else has, and the old one's when the fold changes nothing") {
+  const auto name_of = [](Folder& folder) {
+    const auto done = folder.Consolidate();
+    if (!done) FAIL(done.error().Text());
+    return (*done)->name;
+  };
+  Folder folder;
+  folder.AddResidual(kUp, 96, 64, Ramp(kUpElements), "1", "mine-7").Add("style", OnUp());
+  CHECK(name_of(folder) == "mine");
+  folder.taken = {"mine", "mine-2", "mine-7"};
+  CHECK(name_of(folder) == "mine-3");
+  Folder without;
+  without.Add("residual", OnUp());
+  CHECK(name_of(without) == "residual-2");
+  Folder idle;
+  PeftAdapter zero = OnUp();
+  zero.file.Fill("base_model.model." + kUp + ".lora_B.weight", {96, 4}, 0);
+  idle.AddResidual(kUp, 96, 64, Ramp(kUpElements), "1", "mine-7").Add("zero", zero);
+  idle.taken = {"mine-7"};
+  CHECK(name_of(idle) == "mine-7");
+}
+
+TEST_CASE("consolidate: an entry without strength, named or not, is nothing to fold where there is no residual") {
+  Folder folder;
+  folder.Add("off", OnUp(), "0");
+  for (const std::vector<std::string>& names : std::vector<std::vector<std::string>>{{}, {"off"}}) {
+    const auto done = folder.Consolidate(names);
+    if (!done) FAIL(done.error().Text());
+    CHECK_FALSE(*done);
+  }
 }
 
 TEST_CASE("consolidate: with nothing of low rank in force there is nothing to do") {

@@ -124,6 +124,23 @@ SimImage Imported(SimImage image) {
   return imported;
 }
 
+// With blobs that nothing needs.
+SimImage WithGarbage(SimImage image, const std::vector<std::string>& garbage) {
+  SimDisk disk(std::move(image));
+  {
+    Store store = Must(OpenStore(disk));
+    for (const std::string& bytes : garbage) Must(store.PutBlob(bytes));
+  }
+  return disk.image();
+}
+
+// One of them in trash/ since a collection, another still in blobs/.
+SimImage HalfCollected(SimImage image) {
+  SimDisk disk(WithGarbage(std::move(image), {"garbage of old\n"}));
+  if (Must(Must(OpenStore(disk)).CollectGarbage({})).moved == 0) throw std::logic_error("nothing to collect");
+  return WithGarbage(disk.image(), {CompositionText({"style", "safety"})});
+}
+
 Status Repair(Store& store, bool full) {
   VENEER_ASSIGN(const FsckReport report, store.Fsck({full, true, {}}));
   if (report.problems_left()) return Fail(Code::STATE_CORRUPT, "", Text(report));
@@ -146,30 +163,34 @@ std::vector<Operation> MakeOperations() {
     return Forget(s.RemoveRef(RefKind::kAdapter, "new", warnings));
   });
 
+  const auto collect = OnStore([](Store& s, Ack&) { return Forget(s.CollectGarbage({})); });
+  const auto collect_all = OnStore([](Store& s, Ack&) { return Forget(s.CollectGarbage({.grace = std::chrono::seconds(0)})); });
+
   const SimImage used = UsedStore(), incoming = WithIncoming(used);
   const Facts empty, made{1, std::nullopt, ""}, now{4, IdOfA(), ""}, named{4, IdOfA(), RefRecord(kNewBytes)};
   const Facts both_active{5, both, ""}, both_named{4, IdOfA(), both_record};
   const Facts b_active{5, IdOfB(), ""}, none_active{5, IdOfNone(), ""}, nothing_active{5, std::nullopt, ""};
   using enum Repeat;
   return {
-      {"activate", 146, used, {now, b_active}, kChangesNothing, activate_b},
-      {"activate-torn-log", 153, WithTornLog(), {now, b_active}, kChangesNothing, activate_b},
+      {"activate", 148, used, {now, b_active}, kChangesNothing, activate_b},
+      {"activate-torn-log", 155, WithTornLog(), {now, b_active}, kChangesNothing, activate_b},
       {"activate-no-change", 63, used, {now, now}, kChangesNothing, activate_a},
-      {"rollback", 134, used, {now, none_active}, kGoesOn, roll_back},
+      {"rollback", 138, used, {now, none_active}, kGoesOn, roll_back},
       {"deactivate", 82, used, {now, nothing_active}, kChangesNothing, deactivate},
       {"import", 79, incoming, {now, named, false}, kChangesNothing, StartImport},
       {"import-named", 87, incoming, {now, named, false}, kChangesNothing, StartImport, true, false},
-      {"import-over-bad", 89, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
-      {"activate-half-imported", 154, HalfImported(), {now, both_active}, kMayFail, activate_both, false},
+      {"import-over-bad", 90, WithBadBlob(incoming), {now, named, false, Sha256::Of(kNewBytes).Hex()}, kChangesNothing, StartImport},
+      {"activate-half-imported", 156, HalfImported(), {now, both_active}, kMayFail, activate_both, false},
       {"name-half-imported", 70, HalfImported(), {now, both_named, false}, kChangesNothing, name_both, false},
       {"remove-ref", 68, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
       {"init", 168, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
-      {"fsck-repair", 306, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
+      {"fsck-repair", 337, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
       // A crash between steps 10 and 11: the new pointer is visible and not durable.
-      {"recovery", 227, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
+      {"recovery", 249, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
       // A crash between the record of the intent and its sync: the record is visible and not durable.
-      {"recovery-of-log", 212, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
-      // Garbage collection joins the loops here: {"gc", calls, the disk it starts from, {before, after}, …}.
+      {"recovery-of-log", 234, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
+      {"gc", 120, WithGarbage(used, {"garbage 1\n", "garbage 2\n"}), {now, now}, kChangesNothing, collect},
+      {"gc-now", 118, HalfCollected(used), {now, now}, kChangesNothing, collect_all},
   };
 }
 

@@ -1,4 +1,4 @@
-// L6: two or three processes activate, roll back, import, forget names, read and check one store at once, interleaved at their system
+// L6: two or three processes activate, roll back, import, read, check and collect garbage in one store at once, interleaved at their system
 // calls by a seed; some are killed, and in some schedules the power fails. VENEER_FAULT_EFFORT multiplies the number of seeds.
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ struct Told {
   std::map<std::uint64_t, std::optional<Digest>> active;  // by generation: reported by an activation or seen by a reader
   std::map<std::string, std::string> refs;                // adapter names that are acknowledged
   std::vector<std::string> violations;
-  std::uint64_t activations = 0, readings = 0, imports = 0;
+  std::uint64_t activations = 0, readings = 0, imports = 0, collections = 0;
   [[nodiscard]] std::uint64_t generation() const { return active.empty() ? 0 : active.rbegin()->first; }
 
   void Saw(const Current& current) {
@@ -53,7 +53,7 @@ class Actor {
   }
 
   void Act(Sys& sys, Store& store, int turn) {
-    const auto choice = schedule_.random()() % 9;
+    const auto choice = schedule_.random()() % 10;
     const std::string name = fmt::format("p{}-{}", id_, turn);
     if (choice < 3)
       return Activated("activate", store.Activate(choice == 0 ? IdOfA() : choice == 1 ? IdOfB() : IdOfNone(), std::nullopt, {}));
@@ -61,8 +61,15 @@ class Actor {
     if (choice == 4) return Activated("deactivate", store.Deactivate({}));
     if (choice == 5) return Import(store, name);
     if (choice == 6) return Check(store);
-    // Garbage collection joins the schedules here.
+    if (choice == 7) return Collect(store);
     Read(sys, store);
+  }
+
+  // What is named, active or retained is never among what goes: the others would say so.
+  void Collect(Store& store) {
+    const auto done = store.CollectGarbage({.grace = std::chrono::seconds(0)});
+    if (!done) return Failed("gc", done.error(), false);
+    if (!schedule_.IsDead(id_)) ++told_.collections;
   }
 
   void Activated(std::string_view what, const Result<Activation>& done) {
@@ -142,8 +149,19 @@ std::vector<std::string> CheckEnd(const SimImage& left, const Told& told, Cases&
 }
 
 struct Sums {
-  std::uint64_t activations = 0, readings = 0, imports = 0, calls = 0, cuts = 0;
+  std::uint64_t activations = 0, readings = 0, imports = 0, collections = 0, calls = 0, cuts = 0;
 };
+
+// With a name for each composition that the processes activate, so that none of them is garbage.
+SimImage NamedStore() {
+  SimDisk disk(UsedStore());
+  {
+    Store store = Must(OpenStore(disk));
+    for (const auto& [name, id] : {std::pair("a", IdOfA()), std::pair("b", IdOfB()), std::pair("none", IdOfNone())})
+      Must(store.PutRef({RefKind::kComposition, name, fmt::format(R"({{"composition":"{}"}})", id.Text())}));
+  }
+  return disk.image();
+}
 
 void RunSchedule(std::uint64_t seed, Ending ending, const SimImage& before, Cases& cases, Sums& sums) {
   SimDisk disk(before);
@@ -188,22 +206,24 @@ void RunSchedule(std::uint64_t seed, Ending ending, const SimImage& before, Case
   sums.activations += told.activations;
   sums.readings += told.readings;
   sums.imports += told.imports;
+  sums.collections += told.collections;
   sums.calls += schedule.trace().size();
   sums.cuts += left.size();
 }
 
 void RunSeeds(const std::string& name, Ending ending) {
-  const SimImage before = UsedStore();
+  const SimImage before = NamedStore();
   Cases cases("L6 " + name);
   Sums sums;
   for (std::uint64_t i = 0; i < kSeeds * Effort() / 3; ++i)
     if (cases.Next()) RunSchedule(Seed() * 1'000'003 + i, ending, before, cases, sums);
   if (cases.replaying()) return;
-  fmt::print("L6 {}: {} calls, {} activations, {} readings and {} imports acknowledged, {} disks\n", name, sums.calls, sums.activations,
-             sums.readings, sums.imports, sums.cuts);
+  fmt::print("L6 {}: {} calls, {} activations, {} readings, {} imports and {} collections acknowledged, {} disks\n", name, sums.calls,
+             sums.activations, sums.readings, sums.imports, sums.collections, sums.cuts);
   CHECK(sums.activations > cases.ran() / 4);
   CHECK(sums.readings > cases.ran() / 8);
   CHECK(sums.imports > cases.ran() / 16);
+  CHECK(sums.collections > cases.ran() / 16);
 }
 
 }  // namespace
