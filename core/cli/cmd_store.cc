@@ -137,6 +137,24 @@ Result<int> RunGc(Session& session) {
   return 0;
 }
 
+Result<int> RunForget(Session& session) {
+  VENEER_ASSIGN(Store * store, session.store());
+  OutJson forgotten = OutJson::array();
+  for (std::size_t i = 0; i < session.words(); ++i) {
+    const std::string& what = session.word(i);
+    const auto [kind, name] = SplitName(what);
+    if (!kind) return Fail(Code::USAGE, what, "write adapter/NAME, base/NAME or composition/NAME");
+    std::vector<std::string> warnings;
+    VENEER_ASSIGN(const bool removed, store->RemoveRef(*kind, name, warnings));
+    for (const std::string& warning : warnings) Note("warning: " + warning);
+    if (!removed) return Fail(Code::BLOB_MISSING, what, "no such name in the store; `veneer log` shows what got one");
+    forgotten.push_back(what);
+  }
+  if (session.options().json) PrintJson({{"forgotten", forgotten}});
+  PrintOk("forget", fmt::format("names={}", forgotten.size()), session.options().json);
+  return 0;
+}
+
 int Report(Session& session, std::string_view verb, const Activation& done) {
   const bool json = session.options().json;
   for (const std::string& warning : done.warnings) Note("warning: " + warning);
@@ -276,6 +294,16 @@ constinit const Command kFsckCommand{
     0,
     0,
     RunFsck};
+constinit const Command kForgetCommand{
+    "forget",
+    "forget KIND/NAME...",
+    "take names out of the store",
+    "KIND is adapter, base or composition. The files stay as long as a composition that is active, among the "
+    "last ones, or named needs them;\n"
+    "`veneer gc` takes out the rest.\n",
+    1,
+    64,
+    RunForget};
 constinit const Command kGcCommand{"gc",
                                    "gc [--now] [--keep N]... [--release N]...",
                                    "take out what no composition needs",

@@ -32,7 +32,7 @@ int RunCommandLine(const std::vector<std::string>& arguments);
 
 // The verbs, by file.
 extern const Command kDemoCommand;
-extern const Command kInitCommand, kStatusCommand, kLogCommand, kFsckCommand, kGcCommand;
+extern const Command kInitCommand, kStatusCommand, kLogCommand, kFsckCommand, kForgetCommand, kGcCommand;
 extern const Command kImportCommand;
 extern const Command kComposeCommand, kSealCommand, kValidateCommand;
 extern const Command kActivateCommand, kRollbackCommand, kDeactivateCommand, kConsolidateCommand;

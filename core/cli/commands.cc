@@ -58,10 +58,11 @@ Result<int> Run(const Command& command, Options options) {
 }  // namespace
 
 std::span<const Command> Commands() {
-  static const std::array commands{
-      kDemoCommand,     kInitCommand,   kStatusCommand,   kLogCommand,      kFsckCommand,     kGcCommand,         kImportCommand,
-      kComposeCommand,  kSealCommand,   kValidateCommand, kActivateCommand, kRollbackCommand, kDeactivateCommand, kConsolidateCommand,
-      kGenerateCommand, kLogitsCommand, kTokenizeCommand, kInspectCommand,  kPlanCommand,     kPluginCommand,     kBenchCommand};
+  static const std::array commands{kDemoCommand,     kInitCommand,     kStatusCommand,   kLogCommand,        kFsckCommand,
+                                   kForgetCommand,   kGcCommand,       kImportCommand,   kComposeCommand,    kSealCommand,
+                                   kValidateCommand, kActivateCommand, kRollbackCommand, kDeactivateCommand, kConsolidateCommand,
+                                   kGenerateCommand, kLogitsCommand,   kTokenizeCommand, kInspectCommand,    kPlanCommand,
+                                   kPluginCommand,   kBenchCommand};
   return commands;
 }
 

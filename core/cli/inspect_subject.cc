@@ -194,15 +194,6 @@ Result<OutJson> InspectPath(Session& session, const std::string& what) {
   return InspectAdapter(session, {std::move(blobs), options.kind.value_or(""), {options.params.begin(), options.params.end()}});
 }
 
-// "adapter/bard": what it must be, and its name; without a prefix it may be anything.
-std::pair<std::optional<RefKind>, std::string> SplitName(const std::string& what) {
-  for (const RefKind kind : {RefKind::kComposition, RefKind::kAdapter, RefKind::kBase}) {
-    const std::string prefix = fmt::format("{}/", RefKindName(kind));
-    if (what.starts_with(prefix)) return {kind, what.substr(prefix.size())};
-  }
-  return {std::nullopt, what};
-}
-
 Result<OutJson> InspectName(Session& session, const std::string& what) {
   const auto [wanted, name] = SplitName(what);
   const Error unknown{

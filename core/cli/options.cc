@@ -89,6 +89,7 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"status", {}},
       {"log", {}},
       {"fsck", {"fsck"}},
+      {"forget", {}},
       {"gc", {"gc"}},
       {"import", {"import"}},
       {"compose", {"compose"}},

@@ -62,6 +62,14 @@ Result<Store*> Session::store() {
   return &*store_;
 }
 
+std::pair<std::optional<RefKind>, std::string> SplitName(const std::string& what) {
+  for (const RefKind kind : {RefKind::kComposition, RefKind::kAdapter, RefKind::kBase}) {
+    const std::string prefix = fmt::format("{}/", RefKindName(kind));
+    if (what.starts_with(prefix)) return {kind, what.substr(prefix.size())};
+  }
+  return {std::nullopt, what};
+}
+
 bool IsManifestName(const std::filesystem::path& path) {
   return path.has_parent_path() || path.extension() == ".toml" || path.extension() == ".json";
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/cli/options.h"
@@ -19,6 +20,9 @@
 #include "core/store/store.h"
 
 namespace veneer::cli {
+
+// "adapter/bard": what it must be, and its name; without a prefix it may be anything.
+std::pair<std::optional<RefKind>, std::string> SplitName(const std::string& what);
 
 // What can only be the path of a manifest, never a name in the store.
 bool IsManifestName(const std::filesystem::path& path);

@@ -90,8 +90,9 @@ TEST_CASE("soak: after each of ten thousand switches the logits are a fresh proc
   const std::uint32_t switches = SwitchCount(), settled = switches / 10;
   ActiveComposition active(nullptr);
   std::weak_ptr<const StagedComposition> before;
-  std::uint64_t resident = 0;
-  std::size_t descriptors = 0, mappings = 0, wrong = 0, kept = 0;
+  [[maybe_unused]] std::uint64_t resident = 0;  // sanitizers keep what is freed
+  [[maybe_unused]] std::size_t mappings = 0;
+  std::size_t descriptors = 0, wrong = 0, kept = 0;
   for (std::uint32_t i = 0; i < switches; ++i) {
     const Known& next = known[(i + i / 7) % known.size()];  // every order of two, and now and then the same again
     auto staged = Must(next.Bound().Stage());
