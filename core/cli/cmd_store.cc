@@ -27,12 +27,16 @@ Result<int> RunInit(Session& session) {
 Result<int> RunStatus(Session& session) {
   VENEER_ASSIGN(Store * store, session.store());
   VENEER_ASSIGN(const Current current, store->ReadCurrent());
+  auto stored = store->ReadGeneration(current.generation);
+  if (!stored && stored.error().code == Code::NO_ROLLBACK_TARGET)
+    return Fail(Code::STATE_CORRUPT, stored.error().at, "the record of the active generation is missing; run `veneer fsck`");
+  if (!stored) return Fail(std::move(stored).error());
   if (session.options().json) {
     PrintJson(
         {{"composition", current.composition ? OutJson(current.composition->Text()) : OutJson()}, {"generation", current.generation}});
     return 0;
   }
-  VENEER_ASSIGN(const GenerationRecord record, store->ReadGeneration(current.generation));
+  const GenerationRecord& record = *stored;
   std::vector<std::vector<std::string>> rows{{"store", session.options().store.string()},
                                              {"generation", fmt::format("{}", current.generation)},
                                              {"composition", CompositionText(current.composition)},

@@ -78,10 +78,10 @@ CatalogEntry ReadEntry(const fs::path& card_path) {
 std::vector<CatalogEntry> ScanDirectory(const fs::path& directory) {
   std::vector<fs::path> cards, libraries;
   std::error_code ignored;
-  for (const auto& file : fs::directory_iterator(directory, ignored)) {
-    const std::string name = file.path().filename().string();
-    if (name.size() > kCardSuffix.size() && name.ends_with(kCardSuffix)) cards.push_back(file.path());
-    if (name.ends_with(".so")) libraries.push_back(file.path());
+  for (fs::directory_iterator file(directory, ignored), end; !ignored && file != end; file.increment(ignored)) {
+    const std::string name = file->path().filename().string();
+    if (name.size() > kCardSuffix.size() && name.ends_with(kCardSuffix)) cards.push_back(file->path());
+    if (name.ends_with(".so")) libraries.push_back(file->path());
   }
   std::ranges::sort(cards);
   std::ranges::sort(libraries);

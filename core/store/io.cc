@@ -116,12 +116,21 @@ Status ReplaceFile(Sys& sys, const Dir& dir, const std::string& name, std::strin
     (void)sys.Unlink(dir.fd.get(), beside);
     return Fail(IoError(renamed.error(), dir.At(name), "replace"));
   }
-  return SyncDir(sys, dir);
+  return SyncVisible(sys, dir, name);
+}
+
+Status SyncVisible(Sys& sys, const Dir& dir, const std::string& name) {
+  const Status synced = SyncDir(sys, dir);
+  if (synced) return {};
+  return Fail(Code::DURABILITY_UNKNOWN, dir.At(name),
+              fmt::format("the change is visible, but a power cut may take it back ({}); do it again", synced.error().Text()));
 }
 
 Status RemoveFile(Sys& sys, const Dir& dir, const std::string& name) {
-  if (const auto removed = sys.Unlink(dir.fd.get(), name); !removed && removed.error() != ENOENT)
-    return Fail(IoError(removed.error(), dir.At(name), "remove"));
+  const auto removed = sys.Unlink(dir.fd.get(), name);
+  if (!removed && (removed.error() == EISDIR || removed.error() == EPERM))
+    return Fail(Code::STATE_CORRUPT, dir.At(name), "is a folder where the store has none; remove it by hand");
+  if (!removed && removed.error() != ENOENT) return Fail(IoError(removed.error(), dir.At(name), "remove"));
   return {};
 }
 

@@ -43,6 +43,8 @@ bool IsBesideName(std::string_view name);  // made by WriteBeside: "<name>~<16 h
 
 // WriteBeside, rename, sync of the directory: old or new bytes, whole, after any crash.
 Status ReplaceFile(Sys& sys, const Dir& dir, const std::string& name, std::string_view bytes, std::uint32_t permissions);
+// After a change of the directory that everybody sees already: E604 when the sync fails.
+Status SyncVisible(Sys& sys, const Dir& dir, const std::string& name);
 
 Status RemoveFile(Sys& sys, const Dir& dir, const std::string& name);  // an absent file is fine
 Result<std::vector<std::string>> ListNames(Sys& sys, const Dir& dir);  // sorted

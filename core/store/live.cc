@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -82,8 +83,11 @@ Result<RetainedGenerations> ReadRetained(const StoreContext& store, std::uint64_
     if (target == 0) break;
     if (retained.contains(target)) continue;
     VENEER_ASSIGN(StoredGeneration stored, ReadGenerationFile(store, target));
-    const auto& id = stored.record.composition;
-    if (id && !OpenBlobFile(store, {store.blobs.At(id->Hex()), *id, std::nullopt})) break;
+    // The composition may be there again without the statement, when it was made once more under another one.
+    const auto is_gone = [&store](const std::optional<Digest>& id) {
+      return id && !OpenBlobFile(store, {store.blobs.At(id->Hex()), *id, std::nullopt});
+    };
+    if (is_gone(stored.record.composition) || is_gone(stored.record.statement)) break;
     retained.emplace(target, std::move(stored));
   }
   return retained;

@@ -30,6 +30,15 @@ SysStatus Checked(int result) {
   return {};
 }
 
+// What a signal interrupted is done again. Not for fsync, which is never tried again, and not for close.
+template <class Call>
+int Again(Call&& call) {
+  for (;;) {
+    const int result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
 int Flags(OpenMode mode) {
   switch (mode) {
     case OpenMode::kRead:
@@ -102,7 +111,7 @@ SysStatus PosixSys::MakeRoot(const std::string& path) {
 SysResult<UniqueFd> PosixSys::Open(int dir, const std::string& name, OpenMode mode, std::uint32_t permissions) {
   const bool creates = mode == OpenMode::kCreate || mode == OpenMode::kUnnamed;
   const std::string& target = mode == OpenMode::kUnnamed ? "." : name;
-  UniqueFd fd(OpenComponent(dir, target, Flags(mode), creates ? permissions : 0));
+  UniqueFd fd(Again([&] { return OpenComponent(dir, target, Flags(mode), creates ? permissions : 0); }));
   if (!fd.valid()) return std::unexpected(errno);
   return fd;
 }
@@ -130,7 +139,9 @@ SysResult<std::size_t> PosixSys::Write(int fd, std::span<const std::byte> bytes)
 
 SysStatus PosixSys::Fsync(int fd) { return Checked(fsync(fd)); }
 
-SysStatus PosixSys::Truncate(int fd, std::uint64_t size) { return Checked(ftruncate(fd, static_cast<off_t>(size))); }
+SysStatus PosixSys::Truncate(int fd, std::uint64_t size) {
+  return Checked(Again([&] { return ftruncate(fd, static_cast<off_t>(size)); }));
+}
 
 SysStatus PosixSys::SetPermissions(int fd, std::uint32_t permissions) { return Checked(fchmod(fd, permissions)); }
 
@@ -161,7 +172,7 @@ SysStatus PosixSys::MakeDirectory(int dir, const std::string& name, std::uint32_
 }
 
 SysResult<std::vector<std::string>> PosixSys::List(int dir) {
-  UniqueFd own(openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));  // a read position of its own
+  UniqueFd own(Again([&] { return openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));  // a read position of its own
   if (!own.valid()) return std::unexpected(errno);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(own.get()), closedir);
   if (stream == nullptr) return std::unexpected(errno);

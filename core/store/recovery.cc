@@ -43,6 +43,15 @@ Result<AuditLog> OpenLog(const StoreContext& store, const Current& current, std:
     return Fail(Code::GENERATION_REGRESSED, store.state.At(kCurrentName),
                 fmt::format("names generation {}, the log knows {}: an old copy under a newer log; restore the whole store from one copy",
                             current.generation, log.state().generation));
+  // The begin is durable before the pointer is visible, so no crash leaves a pointer that the log has never heard of.
+  const auto& open = log.state().open_transactions;
+  const bool is_known = current.generation <= log.state().generation || std::ranges::find(open, current.tx) != open.end();
+  if (!current.tx.empty() && !is_known)
+    return Fail(
+        Code::AUDIT_CHAIN, store.audit.path,
+        fmt::format("generation {} is active and not in the log, which ends with generation {}: its end was cut off; restore it from "
+                    "a copy",
+                    current.generation, log.state().generation));
   if (log.NeedsNewSegment()) {
     VENEER_TRY(log.StartSegment(store));
     actions.push_back("started a new segment of the log");
@@ -164,7 +173,8 @@ Result<Recovered> RecoverWithoutPointer(const StoreContext& store) {
                 fmt::format("is whole and names generation {}; `veneer rollback --to N` goes to another one", current->generation));
   if (whole.error().code != Code::STATE_CORRUPT) return Fail(whole.error());
   Recovered recovered;
-  VENEER_ASSIGN(recovered.current.generation, HighestGeneration(store));
+  VENEER_ASSIGN(const std::uint64_t highest, HighestGeneration(store));
+  recovered.current.generation = std::max(highest, current ? current->generation : 0);  // its record may be what is missing
   const std::string last = std::to_string(recovered.current.generation);
   VENEER_ASSIGN(const auto record, ReadSmallFile(*store.sys, store.gen, last, kMaxRecordBytes));
   recovered.current.record = Sha256::Of(record.value_or(""));  // damaged or not: the chain goes on over these bytes

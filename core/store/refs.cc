@@ -81,7 +81,7 @@ Result<bool> RemoveRef(const StoreContext& store, RefKind kind, const std::strin
   VENEER_ASSIGN(const auto text, ReadSmallFile(*store.sys, dir, name, kMaxRefBytes + 64));
   if (!text) return false;
   VENEER_TRY(RemoveFile(*store.sys, dir, name));
-  VENEER_TRY(SyncDir(*store.sys, dir));
+  VENEER_TRY(SyncVisible(*store.sys, dir, name));
   return true;
 }
 

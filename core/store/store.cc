@@ -17,8 +17,10 @@ Store::Store(StoreContext context)
 Result<Store> Store::Init(Sys& sys, const std::string& path, const StoreOptions& options) {
   return OrOutOfMemory([&]() -> Result<Store> {
     VENEER_ASSIGN(const StoreContext context, CreateLayout(sys, path, options));
-    VENEER_TRY(RunInit(context));
-    return Open(sys, path, options);
+    VENEER_ASSIGN(const std::vector<std::string> warnings, RunInit(context));
+    VENEER_ASSIGN(StoreContext opened, OpenLayout(sys, path, options));
+    opened.warnings.insert(opened.warnings.end(), warnings.begin(), warnings.end());
+    return Store(std::move(opened));
   });
 }
 

@@ -297,7 +297,8 @@ Result<Activation> RunSetCurrent(const StoreContext& store, std::uint64_t genera
   return activation;
 }
 
-Status RunInit(const StoreContext& store) {
+Result<std::vector<std::string>> RunInit(const StoreContext& store) {
+  std::vector<std::string> warnings;
   VENEER_TRY(StoreLock::Create(store));
   VENEER_ASSIGN(const StoreLock lock, StoreLock::ForWriter(store));
   VENEER_TRY(AuditLog::CreateFirst(store));
@@ -306,11 +307,13 @@ Status RunInit(const StoreContext& store) {
     ActivationProgress progress(*store.sys, {}, std::nullopt);
     VENEER_TRY(progress.Advance(ActivationState::kValidating));
     VENEER_ASSIGN(GenerationRecord record, NextRecord(store, recovered.current, GenerationOp::kInit, {}, VerifyMode::kStamp));
-    VENEER_TRY(Commit(store, recovered, std::move(record), progress).Run());
+    VENEER_ASSIGN(const Activation made, Commit(store, recovered, std::move(record), progress).Run());
+    warnings = made.warnings;
     VENEER_ASSIGN(recovered.current, ReadCurrentFile(store));
   }
   VENEER_TRY(UpdateIndex(store, recovered.current));
-  return WriteFormat(store);
+  VENEER_TRY(WriteFormat(store));
+  return warnings;
 }
 
 }  // namespace veneer

@@ -72,7 +72,7 @@ Result<Activation> RunSwitch(const StoreContext& store, const SwitchRequest& req
 Result<Activation> RunSetCurrent(const StoreContext& store, std::uint64_t generation, const SwitchOptions& options);
 
 // Generation 1, in a layout without a pointer: the same steps. An interrupted Init is completed.
-Status RunInit(const StoreContext& store);
+Result<std::vector<std::string>> RunInit(const StoreContext& store);
 
 }  // namespace veneer
 

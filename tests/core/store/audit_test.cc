@@ -122,6 +122,19 @@ TEST_CASE("audit: a break in the last segment refuses activation with E611; one 
   CHECK(store.Activate(store.a).error().code == Code::AUDIT_UNAVAILABLE);
 }
 
+TEST_CASE("audit: whole records cut from the end are E611 for a writer, and nothing is written over the gap") {
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  Must(store.Activate(store.b));
+  const auto segment = store.root() / "veneer/audit/seg-1";
+  std::string text = ReadAll(segment);
+  for (int i = 0; i < 2; ++i) text.resize(text.rfind('\n', text.size() - 2) + 1);  // commit and begin of the last activation
+  WriteFile(segment, text);
+  CHECK(store.Activate(store.a).error().code == Code::AUDIT_CHAIN);
+  CHECK(ReadAll(segment) == text);
+  CHECK(store.Current().composition == store.b);
+}
+
 TEST_CASE("audit: the log tells the history in order, with one end for each begin") {
   StoreFixture store;
   Must(store.Activate(store.a));

@@ -86,6 +86,18 @@ TEST_CASE("set-current: a generation that is not there, lost a file or fails val
   CHECK(store.Open().OpenActive().error().code == Code::NO_ACTIVE);
 }
 
+TEST_CASE("set-current: the lost record of the active generation is no reason to refuse another one") {
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  Must(store.Activate(store.b));
+  fs::remove(store.root() / "veneer/gen/3");
+  CHECK(store.Activate(store.a).error().code == Code::STATE_CORRUPT);
+  const Activation chosen = Must(store.Open().SetCurrent(2, {}));
+  CHECK(chosen.generation == 4);  // 3 stays taken
+  CHECK(chosen.composition == store.a);
+  CHECK(store.Activate(store.b));
+}
+
 TEST_CASE("set-current: under a log that knows a later generation than gen/ it is E612") {
   StoreFixture store;
   Must(store.Activate(store.a));

@@ -237,6 +237,20 @@ TEST_CASE("store: names outside the grammar are E205, records that are not canon
   CHECK(handle.PutRef({RefKind::kComposition, "a", "{}"}).error().code == Code::FIELD_MISSING);
 }
 
+TEST_CASE("store: a name that is visible and perhaps not durable is E604, not a failure that changed nothing") {
+  StoreFixture store;
+  const Ref name{RefKind::kComposition, "n", fmt::format(R"({{"composition":"{}"}})", store.a.Text())};
+  SimSys sys(store.posix);
+  Store handle = Must(store.TryOpen(sys));
+  sys.FailOn("fsync veneer/refs/composition", EIO);
+  CHECK(handle.PutRef(name).error().code == Code::DURABILITY_UNKNOWN);
+  CHECK(store.Open().GetRef(RefKind::kComposition, "n"));
+  std::vector<std::string> warnings;
+  sys.FailOn("fsync veneer/refs/composition", EIO);
+  CHECK(handle.RemoveRef(RefKind::kComposition, "n", warnings).error().code == Code::DURABILITY_UNKNOWN);
+  CHECK_FALSE(store.Open().GetRef(RefKind::kComposition, "n"));
+}
+
 TEST_CASE("store: a name with a flipped byte is E602 and named by fsck") {
   StoreFixture store;
   CHECK(store.Open().PutRef(Adapter("alpha", R"({"n":1})")));
