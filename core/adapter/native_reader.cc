@@ -31,18 +31,20 @@ const RoleDecl* RoleOf(const KindDecl& kind, std::string_view name) {
   return nullptr;
 }
 
-bool FitsRoles(const KindDecl& kind, const SafetensorsFile& file) {
-  const std::string_view prefix = PrefixOf(file);
+bool FitsRoles(const KindDecl& kind, const SafetensorsFile& file, std::string_view prefix) {
   return !file.tensors.empty() && std::ranges::all_of(file.tensors, [&](const TensorView& tensor) {
     return RoleOf(kind, PlainName(tensor.name, prefix)) != nullptr;
   });
 }
 
-// Whether a checkpoint that some kind imports would have this name: then the file lacks its configuration.
-bool IsOfCheckpoint(const Catalog& catalog, std::string_view name) {
-  const auto has_suffix = [name](const ImportTensor& tensor) { return name.ends_with(tensor.suffix); };
-  return std::ranges::any_of(catalog.Importers(),
-                             [&](const KindDecl* kind) { return std::ranges::any_of(kind->import->tensors, has_suffix); });
+// Whether one of the names is that of a checkpoint which some kind imports: then the file lacks its configuration.
+bool IsCheckpoint(const Catalog& catalog, const SafetensorsFile& file, std::string_view prefix) {
+  for (const KindDecl* kind : catalog.Importers())
+    for (const TensorView& tensor : file.tensors)
+      if (const std::string name = PlainName(tensor.name, prefix);
+          std::ranges::any_of(kind->import->tensors, [&name](const ImportTensor& known) { return name.ends_with(known.suffix); }))
+        return true;
+  return false;
 }
 
 // Checks `modules` against what the file holds.
@@ -170,11 +172,10 @@ Result<std::string> IdentifyNative(const SafetensorsFile& file, const Catalog& c
       "this adapter needs it and it is not there: scale and targets are in it (only a file whose metadata has a format 'veneer.KIND', "
       "or whose names are those of one kind, goes without)"};
   const std::string_view prefix = PrefixOf(file);
-  for (const TensorView& tensor : file.tensors)
-    if (IsOfCheckpoint(catalog, PlainName(tensor.name, prefix))) return Fail(lacks_configuration);
+  if (IsCheckpoint(catalog, file, prefix)) return Fail(lacks_configuration);
   std::string fitting;
   for (const KindDecl* kind : catalog.Kinds()) {
-    if (!FitsRoles(*kind, file) || kind->id == fitting) continue;
+    if (!FitsRoles(*kind, file, prefix) || kind->id == fitting) continue;
     if (!fitting.empty())
       return Fail(Code::PLUGIN_REFUSED, "", fmt::format("its names fit both {} and {}; choose with --kind", fitting, kind->id));
     fitting = kind->id;

@@ -34,8 +34,10 @@ std::string ScalePath(const KindDecl& kind, std::string_view format) {
 
 }  // namespace
 
-Status CheckGivenParams(const Catalog& catalog, const std::string& kind, const std::vector<std::pair<std::string, std::string>>& params) {
-  if (params.empty()) return {};
+Result<std::vector<ParamValue>> ParseGivenParams(const Catalog& catalog, const std::string& kind,
+                                                 const std::vector<std::pair<std::string, std::string>>& params) {
+  std::vector<ParamValue> values;
+  if (params.empty()) return values;
   const KindDecl* declaration = catalog.FindDeclaration(kind);
   if (declaration == nullptr)
     return Fail(Code::VALUE_UNKNOWN, "/params/" + params.front().first, fmt::format("kind {} has no parameters", kind));
@@ -43,20 +45,19 @@ Status CheckGivenParams(const Catalog& catalog, const std::string& kind, const s
     const std::string at = fmt::format("/params/{}", one->first);
     if (std::any_of(params.begin(), one, [&one](const auto& earlier) { return earlier.first == one->first; }))
       return Fail(Code::DUPLICATE_KEY, at, "is given twice; give it once");
-    VENEER_TRY(ParseParam(*declaration, one->first, one->second, at));
+    VENEER_ASSIGN(values.emplace_back(), ParseParam(*declaration, one->first, one->second, at));
   }
-  return {};
+  return values;
 }
 
 Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::string, std::string>>& params, Adapter& adapter) {
-  VENEER_TRY(CheckGivenParams(catalog, adapter.kind, params));
-  for (const auto& [name, text] : params) {
-    VENEER_ASSIGN(const ParamValue value, ParseParam(*catalog.FindDeclaration(adapter.kind), name, text, fmt::format("/params/{}", name)));
+  VENEER_ASSIGN(const std::vector<ParamValue> values, ParseGivenParams(catalog, adapter.kind, params));
+  for (std::size_t i = 0; i < values.size(); ++i) {
     for (AdapterSite& part : adapter.sites) {
-      std::erase_if(part.source.params, [&](const ParamValue& old) { return old.path == value.path; });
-      part.source.params.push_back(value);
+      std::erase_if(part.source.params, [&](const ParamValue& old) { return old.path == values[i].path; });
+      part.source.params.push_back(values[i]);
     }
-    adapter.notes.push_back(fmt::format("parameter {} is {} for all modules, whatever its files say", name, text));
+    adapter.notes.push_back(fmt::format("parameter {} is {} for all modules, whatever its files say", params[i].first, params[i].second));
   }
   return {};
 }

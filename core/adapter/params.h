@@ -14,8 +14,9 @@ namespace veneer {
 // `text` as the type that the kind's schema gives the parameter `name`. E213 with what the kind knows.
 Result<ParamValue> ParseParam(const KindDecl& kind, std::string_view name, const std::string& text, std::string_view at);
 
-// Whether the kind has all these parameters with values of their types, each once: E213, E105. What ReadAdapter asks of a request's.
-Status CheckGivenParams(const Catalog& catalog, const std::string& kind, const std::vector<std::pair<std::string, std::string>>& params);
+// The parameters of a request, typed, in their order: E213 one that the kind does not have or another type, E105 one given twice.
+Result<std::vector<ParamValue>> ParseGivenParams(const Catalog& catalog, const std::string& kind,
+                                                 const std::vector<std::pair<std::string, std::string>>& params);
 
 // Sets the parameters on every site of the adapter, in place of what its files said. E213; also for the host's own kind, which has none.
 Status OverrideParams(const Catalog& catalog, const std::vector<std::pair<std::string, std::string>>& params, Adapter& adapter);

@@ -1,15 +1,13 @@
 #include "core/cli/bench_store.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
+#include "core/cli/temporary_folder.h"
 #include "core/store/lock.h"
 #include "core/store/posix_sys.h"
 #include "core/store/recovery.h"
@@ -18,7 +16,6 @@
 namespace veneer::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kSettleMs = 2100;  // a stamp on a file that is younger proves nothing
@@ -31,26 +28,6 @@ Quantiles QuantilesOf(std::vector<double> ms) {
   const std::size_t last = ms.size() - 1;
   return {ms[last / 2], ms[last * 99 / 100]};
 }
-
-// The folder of one run, removed at its end.
-class Scratch {
- public:
-  static Result<Scratch> Make(const std::string& directory) {
-    std::string pattern = (fs::path(directory) / "veneer-bench-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) return Fail(IoError(errno, directory, "make a folder"));
-    return Scratch(pattern);
-  }
-  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string Path(std::string_view name) const { return (path_ / name).string(); }
-
- private:
-  explicit Scratch(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
 
 // For making a store with many generations, whose making is not what is measured.
 class UnsyncedSys final : public CountingSys {
@@ -166,11 +143,12 @@ Status MeasureGc(Store& store, StoreBenchReport& report) {
 
 Result<StoreBenchReport> BenchStore(const StoreBenchOptions& options) {
   StoreBenchReport report;
-  VENEER_ASSIGN(const Scratch scratch, Scratch::Make(options.directory));
+  VENEER_ASSIGN(const TemporaryFolder scratch, TemporaryFolder::Make(options.directory, "bench"));
+  const std::string fresh = (scratch.path() / "store").string(), old = (scratch.path() / "old").string();
   PosixSys posix;
   {
     CountingSys sys(posix);
-    VENEER_ASSIGN(Store store, Store::Init(sys, scratch.Path("store")));
+    VENEER_ASSIGN(Store store, Store::Init(sys, fresh));
     VENEER_ASSIGN(const Material material, Material::Import(sys, store, options.base_bytes));
     report.import_mib_per_s = static_cast<double>(options.base_bytes) / (1 << 20) / (material.import_ms / 1000);
     report.composition_bytes = material.composition_bytes;
@@ -179,12 +157,12 @@ Result<StoreBenchReport> BenchStore(const StoreBenchOptions& options) {
   }
   {
     UnsyncedSys quick(posix);
-    VENEER_ASSIGN(Store store, Store::Init(quick, scratch.Path("old")));
+    VENEER_ASSIGN(Store store, Store::Init(quick, old));
     VENEER_ASSIGN(const Material material, Material::Import(quick, store, 1 << 10));
     for (std::uint64_t generation = 2; generation <= options.generations; ++generation)
       VENEER_TRY(store.Activate(material.ids[generation % 2], std::nullopt, {}));
     CountingSys sys(posix);
-    VENEER_TRY(MeasureRecovery(sys, scratch.Path("old"), options.runs, report));
+    VENEER_TRY(MeasureRecovery(sys, old, options.runs, report));
   }
   return report;
 }

@@ -12,6 +12,7 @@
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
+#include "core/cli/temporary_folder.h"
 
 namespace veneer::cli {
 namespace {
@@ -27,29 +28,6 @@ Result<fs::path> DemoData() {
     return Fail(Code::BLOB_MISSING, data.string(), "the demo model is not installed here; run core/demo/run.sh from the source tree");
   return data;
 }
-
-// A directory of its own that goes away with the demo.
-class Workspace {
- public:
-  static Result<Workspace> Make() {
-    std::string pattern = (fs::temp_directory_path() / "veneer-demo-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) return Fail(IoError(errno, pattern, "create a directory for the demo"));
-    return Workspace(pattern);
-  }
-  ~Workspace() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  Workspace(Workspace&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  Workspace& operator=(Workspace&&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  explicit Workspace(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
 
 class Demo {
  public:
@@ -180,7 +158,7 @@ Result<int> Demo::Tell() {
 
 Result<int> RunDemo(Session& session) {
   VENEER_ASSIGN(fs::path data, DemoData());
-  VENEER_ASSIGN(const Workspace work, Workspace::Make());
+  VENEER_ASSIGN(const TemporaryFolder work, TemporaryFolder::Make(fs::temp_directory_path(), "demo"));
   if (setenv("VENEER_STORE", (work.path() / "store").c_str(), 1) != 0) return Fail(IoError(errno, "VENEER_STORE", "set the demo's store"));
   return Demo(std::move(data), work.path(), session.options()).Tell();
 }

@@ -63,7 +63,7 @@ Result<Imported> ImportFiles(Session& session, Store& store, const AdapterFiles&
   AdapterRecord record;
   VENEER_ASSIGN(record.kind, IdentifyAdapter(files, *catalog, options.kind.value_or("")));
   record.format = FormatOf(files);
-  VENEER_TRY(CheckGivenParams(*catalog, record.kind, options.params));
+  VENEER_TRY(ParseGivenParams(*catalog, record.kind, options.params));
   record.params.assign(options.params.begin(), options.params.end());
   std::ranges::sort(record.params);
   std::vector<StagedBlob> blobs;

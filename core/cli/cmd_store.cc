@@ -27,16 +27,12 @@ Result<int> RunInit(Session& session) {
 Result<int> RunStatus(Session& session) {
   VENEER_ASSIGN(Store * store, session.store());
   VENEER_ASSIGN(const Current current, store->ReadCurrent());
-  auto stored = store->ReadGeneration(current.generation);
-  if (!stored && stored.error().code == Code::NO_ROLLBACK_TARGET)
-    return Fail(Code::STATE_CORRUPT, stored.error().at, "the record of the active generation is missing; run `veneer fsck`");
-  if (!stored) return Fail(std::move(stored).error());
+  VENEER_ASSIGN(const GenerationRecord record, store->ReadActiveRecord(current));
   if (session.options().json) {
     PrintJson(
         {{"composition", current.composition ? OutJson(current.composition->Text()) : OutJson()}, {"generation", current.generation}});
     return 0;
   }
-  const GenerationRecord& record = *stored;
   std::vector<std::vector<std::string>> rows{{"store", session.options().store.string()},
                                              {"generation", fmt::format("{}", current.generation)},
                                              {"composition", CompositionText(current.composition)},

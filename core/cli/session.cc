@@ -183,16 +183,11 @@ DecoderOptions Session::decoder_options(std::uint32_t max_batch) const {
 
 StageOptions Session::stage_options() const { return {.mode = mode(), .threads = options_.threads}; }
 
-Result<Session::Planned> Session::Stage(const ValidatedComposition& validated, const DecoderOptions& decoder, std::uint64_t budget) {
+Result<StagedPlan> Session::Stage(const ValidatedComposition& validated, const DecoderOptions& decoder, std::uint64_t budget) {
   VENEER_ASSIGN(Catalog * plugins, catalog());
   VENEER_ASSIGN(BoundComposition bound, Bind(validated, *plugins, stage_options()));
-  Planned planned;
-  planned.plan = PlanMemory(*validated.base(), bound.cost(), mode(), decoder);
-  VENEER_TRY(Admit(planned.plan, budget));
-  VENEER_ASSIGN(planned.staged, std::move(bound).Stage());
-  VENEER_ASSIGN(planned.plan, CompletePlan(planned.plan, *planned.staged, decoder));
-  VENEER_TRY(Admit(planned.plan, budget));
-  return planned;
+  const MemoryPlan plan = PlanMemory(*validated.base(), bound.cost(), mode(), decoder);
+  return StageWithin(std::move(bound), plan, decoder, budget);
 }
 
 void Session::PrintNotes(const ValidatedComposition& validated) {
@@ -202,7 +197,7 @@ void Session::PrintNotes(const ValidatedComposition& validated) {
 Result<std::unique_ptr<Decoder>> Session::MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch) {
   const DecoderOptions decoder = decoder_options(max_batch);
   if (options_.base || options_.manifest) PrintNotes(validated);  // of the active composition `activate` has said it
-  VENEER_ASSIGN(Planned planned, Stage(validated, decoder, options_.memory_budget));
+  VENEER_ASSIGN(StagedPlan planned, Stage(validated, decoder, options_.memory_budget));
   return Decoder::Create(std::move(planned.staged), decoder);
 }
 
@@ -210,7 +205,7 @@ Result<int> Session::PrintPlan(const ValidatedComposition& validated) {
   if (words() == 1 || options_.base || options_.manifest) PrintNotes(validated);
   // Held while the plan is made, as `generate` holds it; a base without a usable vocabulary runs without.
   const auto tokenizer = OpenTokenizer(*validated.base());
-  VENEER_ASSIGN(const Planned planned, Stage(validated, decoder_options(options_.batch), UINT64_MAX));
+  VENEER_ASSIGN(const StagedPlan planned, Stage(validated, decoder_options(options_.batch), UINT64_MAX));
   const MemoryPlan& plan = planned.plan;
   const OutJson terms{{"runtime_bytes", plan.runtime_bytes}, {"base_bytes", plan.base_bytes}, {"adapter_bytes", plan.adapter_bytes},
                       {"scratch_bytes", plan.scratch_bytes}, {"kv_bytes", plan.kv_bytes},     {"peak_bytes", plan.peak_bytes()}};

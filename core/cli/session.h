@@ -68,12 +68,7 @@ class Session {
   [[nodiscard]] ComputeMode mode() const { return options_.compute == "exact" ? ComputeMode::kExact : ComputeMode::kFast; }
   [[nodiscard]] DecoderOptions decoder_options(std::uint32_t max_batch) const;
   [[nodiscard]] StageOptions stage_options() const;
-  // The memory plan is admitted (E501) twice: before the overlays are staged, and whole before a decoder is made.
-  struct Planned {
-    MemoryPlan plan;
-    std::shared_ptr<const StagedComposition> staged;
-  };
-  Result<Planned> Stage(const ValidatedComposition& validated, const DecoderOptions& decoder, std::uint64_t budget);
+  Result<StagedPlan> Stage(const ValidatedComposition& validated, const DecoderOptions& decoder, std::uint64_t budget);
   // Stages within the budget, then makes a decoder over it.
   Result<std::unique_ptr<Decoder>> MakeDecoder(const ValidatedComposition& validated, std::uint32_t max_batch);
   // On standard error: what the checks found worth saying, the warnings among it.

@@ -106,11 +106,11 @@ Result<std::shared_ptr<const StagedComposition>> ActiveComposition::Switch(std::
                                                                            SwitchPolicy policy, std::chrono::milliseconds patience) {
   const Clock::time_point deadline = Clock::now() + patience;
   std::shared_ptr<Era> era;
-  try {
+  const auto make_era = [&]() -> Status {
     era = std::make_shared<Era>(std::move(next));
-  } catch (const std::bad_alloc&) {
-    return Fail(Code::OUT_OF_MEMORY, "switch", "the system refused memory; nothing was changed");
-  }
+    return {};
+  };
+  VENEER_TRY(OrOutOfMemory(make_era, "switch"));
   std::unique_lock lock(mutex_);
   if (!changed_.wait_until(lock, deadline, [this] { return !is_draining_; }))
     return Fail(Code::BUSY, "switch", fmt::format("another switch still waits for {} decodes; nothing was changed", in_flight_));
@@ -132,13 +132,11 @@ Result<std::shared_ptr<const StagedComposition>> ActiveComposition::Switch(std::
                   fmt::format("{} decodes were still in flight after {} ms; nothing was changed", in_flight_, patience.count()));
   }
   if (current_->decodes > 0) {
-    auto kept = OrOutOfMemory(
-        [this]() -> Status {
-          kept_.push_back(current_);
-          return {};
-        },
-        "switch");
-    if (!kept) return Fail(std::move(kept).error());
+    const auto keep_current = [this]() -> Status {
+      kept_.push_back(current_);
+      return {};
+    };
+    VENEER_TRY(OrOutOfMemory(keep_current, "switch"));
   }
   if (policy == SwitchPolicy::kAbort)
     for (const auto& earlier : kept_) earlier->is_ended.store(true, std::memory_order_relaxed);

@@ -1,7 +1,9 @@
 #include "core/decode/plan.h"
 
 #include <fmt/format.h>
+
 #include <unistd.h>
+#include <utility>
 
 #include <algorithm>
 #include <cstdio>
@@ -69,6 +71,15 @@ Status Admit(const MemoryPlan& plan, std::uint64_t budget_bytes) {
                   "a smaller -c or --batch",
                   plan.peak_bytes(), plan.runtime_bytes, plan.base_bytes, plan.adapter_bytes, plan.scratch_bytes, plan.kv_bytes,
                   budget_bytes));
+}
+
+Result<StagedPlan> StageWithin(BoundComposition bound, const MemoryPlan& plan, const DecoderOptions& options, std::uint64_t budget_bytes) {
+  VENEER_TRY(Admit(plan, budget_bytes));
+  StagedPlan within;
+  VENEER_ASSIGN(within.staged, std::move(bound).Stage());
+  VENEER_ASSIGN(within.plan, CompletePlan(plan, *within.staged, options));
+  VENEER_TRY(Admit(within.plan, budget_bytes));
+  return within;
 }
 
 }  // namespace veneer

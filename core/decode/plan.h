@@ -4,6 +4,7 @@
 #define VENEER_CORE_DECODE_PLAN_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "core/compose/stage.h"
 #include "core/decode/decoder.h"
@@ -32,6 +33,13 @@ std::uint64_t ProcessBytes();
 
 // E501 naming the terms when the plan exceeds the budget.
 Status Admit(const MemoryPlan& plan, std::uint64_t budget_bytes);
+
+struct StagedPlan {
+  MemoryPlan plan;  // whole
+  std::shared_ptr<const StagedComposition> staged;
+};
+// Stages what `plan` was made for. Admitted twice (E501): before the overlays are staged, and whole before a decoder is made.
+Result<StagedPlan> StageWithin(BoundComposition bound, const MemoryPlan& plan, const DecoderOptions& options, std::uint64_t budget_bytes);
 
 }  // namespace veneer
 

@@ -98,11 +98,8 @@ Result<std::shared_ptr<const StagedComposition>> ServedStore::Load(const OpenedA
   MemoryPlan plan = PlanMemory(base, bound.cost(), options_.stage.mode, options_.decoder);
   // Counted, not measured: what is resident now holds the composition in force as far as it was touched.
   plan.runtime_bytes = process_bytes_ + base.overhead_bytes() + HeldBeside(base, {plan.scratch_bytes, plan.kv_bytes});
-  VENEER_TRY(Admit(plan, options_.memory_budget));
-  VENEER_ASSIGN(std::shared_ptr<const StagedComposition> staged, std::move(bound).Stage());
-  VENEER_ASSIGN(const MemoryPlan whole, CompletePlan(plan, *staged, options_.decoder));
-  VENEER_TRY(Admit(whole, options_.memory_budget));
-  return staged;
+  VENEER_ASSIGN(StagedPlan within, StageWithin(std::move(bound), plan, options_.decoder, options_.memory_budget));
+  return std::move(within.staged);
 }
 
 void ServedStore::Remember(const std::shared_ptr<const StagedComposition>& composition, std::uint64_t generation) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "core/manifest/fields.h"
 #include "core/store/audit.h"
 #include "core/store/gc.h"
 #include "core/store/index.h"
@@ -22,8 +23,6 @@
 namespace veneer {
 namespace {
 
-constexpr std::uint64_t kMaxCompositionBytes = 256 << 10;
-constexpr std::uint64_t kMaxStampBytes = 1024;
 constexpr std::uint64_t kMaxIndexBytes = 16 << 20;
 
 // Files and folders of veneer/.

@@ -128,7 +128,7 @@ Status SyncVisible(Sys& sys, const Dir& dir, const std::string& name) {
 
 Status RemoveFile(Sys& sys, const Dir& dir, const std::string& name) {
   const auto removed = sys.Unlink(dir.fd.get(), name);
-  if (!removed && (removed.error() == EISDIR || removed.error() == EPERM))
+  if (!removed && removed.error() == EISDIR)
     return Fail(Code::STATE_CORRUPT, dir.At(name), "is a folder where the store has none; remove it by hand");
   if (!removed && removed.error() != ENOENT) return Fail(IoError(removed.error(), dir.At(name), "remove"));
   return {};

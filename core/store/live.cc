@@ -14,8 +14,6 @@
 namespace veneer {
 namespace {
 
-constexpr std::uint64_t kMaxStatementBytes = 64 << 10;
-
 // Gathers roots first, then what they name: each composition and statement is read once, however many generations share it.
 class LiveBlobs {
  public:
@@ -111,7 +109,7 @@ Result<Ref> NameToKeep(const StoreContext& store, std::uint64_t generation) {
 }
 
 bool IsKept(const Ref& ref) {
-  const auto json = ParseJson(ref.record, {.bytes = kMaxRefBytes, .depth = 8, .items = 5000});
+  const auto json = ParseJson(ref.record, kRefLimits);
   return ref.kind == RefKind::kComposition && json && json->Find("generation") != nullptr;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "core/store/index.h"
@@ -25,14 +26,7 @@ Result<Current> ReadPointer(const StoreContext& store, PointerRule rule) {
 // Step 2.
 Status CheckRecord(const StoreContext& store, const Current& current) {
   if (current.generation == 0) return {};
-  const auto record = ReadGenerationFile(store, current.generation);
-  const std::string at = store.gen.At(std::to_string(current.generation));
-  if (!record && record.error().code == Code::NO_ROLLBACK_TARGET)
-    return Fail(Code::STATE_CORRUPT, at, fmt::format("the record of the active generation is missing; {}", kChooseGeneration));
-  if (!record) return Fail(record.error());
-  if (record->digest != current.record || record->record.tx != current.tx || record->record.composition != current.composition)
-    return Fail(Code::STATE_CORRUPT, at,
-                fmt::format("the record of the active generation is not the one CURRENT names; {}", kChooseGeneration));
+  VENEER_TRY(ReadActiveRecord(store, current));
   return {};
 }
 
@@ -101,12 +95,17 @@ Status RemoveBesides(const StoreContext& store, const Dir& dir, std::vector<std:
   return {};
 }
 
+std::optional<std::uint64_t> GenerationNumber(const std::string& name) {
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
 Status RemoveUncommitted(const StoreContext& store, const Current& current, std::vector<std::string>& actions) {
   VENEER_ASSIGN(const auto names, ListNames(*store.sys, store.gen));
   for (const std::string& name : names) {
-    std::uint64_t number = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size() || number <= current.generation) continue;
+    if (GenerationNumber(name).value_or(0) <= current.generation) continue;
     VENEER_TRY(RemoveFile(*store.sys, store.gen, name));
     actions.push_back(fmt::format("removed {}", store.gen.At(name)));
   }
@@ -128,11 +127,7 @@ Status RemoveLitter(const StoreContext& store, const Current& current, std::vect
 Result<std::uint64_t> HighestGeneration(const StoreContext& store) {
   VENEER_ASSIGN(const auto names, ListNames(*store.sys, store.gen));
   std::uint64_t highest = 0;
-  for (const std::string& name : names) {
-    std::uint64_t number = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size()) highest = std::max(highest, number);
-  }
+  for (const std::string& name : names) highest = std::max(highest, GenerationNumber(name).value_or(0));
   return highest;
 }
 
@@ -151,6 +146,18 @@ Result<StoredGeneration> ReadGenerationFile(const StoreContext& store, std::uint
   if (!text) return Fail(Code::NO_ROLLBACK_TARGET, store.gen.At(name), "the store has no such generation; `veneer log` lists them");
   VENEER_ASSIGN(GenerationRecord record, ParseGeneration(*text, generation));
   return StoredGeneration{std::move(record), Sha256::Of(*text)};
+}
+
+Result<GenerationRecord> ReadActiveRecord(const StoreContext& store, const Current& current) {
+  auto stored = ReadGenerationFile(store, current.generation);
+  const std::string at = store.gen.At(std::to_string(current.generation));
+  if (!stored && stored.error().code == Code::NO_ROLLBACK_TARGET)
+    return Fail(Code::STATE_CORRUPT, at, fmt::format("the record of the active generation is missing; {}", kChooseGeneration));
+  if (!stored) return Fail(std::move(stored).error());
+  if (stored->digest != current.record || stored->record.tx != current.tx || stored->record.composition != current.composition)
+    return Fail(Code::STATE_CORRUPT, at,
+                fmt::format("the record of the active generation is not the one CURRENT names; {}", kChooseGeneration));
+  return std::move(stored->record);
 }
 
 Result<Recovered> Recover(const StoreContext& store, PointerRule rule) {

@@ -25,6 +25,9 @@ struct StoredGeneration {
 };
 Result<StoredGeneration> ReadGenerationFile(const StoreContext& store, std::uint64_t generation);
 
+// The record that the pointer names. E602 when it is missing, damaged or another one.
+Result<GenerationRecord> ReadActiveRecord(const StoreContext& store, const Current& current);
+
 struct Recovered {
   Current current;                   // generation 0 in an Init that was interrupted before the pointer
   AuditLog log;                      // open for appending

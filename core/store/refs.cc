@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::string_view kHeader = "veneer-ref 1\n";
 constexpr std::size_t kMaxName = 64;
-constexpr JsonLimits kLimits{.bytes = kMaxRefBytes, .depth = 8, .items = 5000};
 
 void CollectDigests(const Json& json, std::vector<Digest>& digests) {
   if (json.is_string()) {
@@ -38,7 +37,7 @@ Status CheckRefName(std::string_view name) {
 
 Status CheckRef(const Ref& ref) {
   VENEER_TRY(CheckRefName(ref.name));
-  VENEER_ASSIGN(const Json json, ParseJson(ref.record, kLimits));
+  VENEER_ASSIGN(const Json json, ParseJson(ref.record, kRefLimits));
   if (!json.is_object()) return Fail(Code::FIELD_TYPE, "", "the record of a name is a JSON object");
   VENEER_ASSIGN(const std::string canonical, CanonicalText(json));
   VENEER_TRY(CheckCanonicalBytes(ref.record, canonical));
@@ -57,12 +56,12 @@ std::optional<std::string> ParseRef(std::string_view text) {
 
 std::vector<Digest> DigestsIn(std::string_view record) {
   std::vector<Digest> digests;
-  if (const auto json = ParseJson(record, kLimits)) CollectDigests(*json, digests);
+  if (const auto json = ParseJson(record, kRefLimits)) CollectDigests(*json, digests);
   return digests;
 }
 
 std::optional<Digest> CompositionOf(std::string_view record) {
-  const auto json = ParseJson(record, kLimits);
+  const auto json = ParseJson(record, kRefLimits);
   if (!json) return std::nullopt;
   const Json* const member = json->Find("composition");
   if (member == nullptr || !member->is_string()) return std::nullopt;

@@ -9,11 +9,13 @@
 
 #include "core/base/digest.h"
 #include "core/base/error.h"
+#include "core/format/json.h"
 #include "core/store/layout.h"
 
 namespace veneer {
 
 inline constexpr std::uint64_t kMaxRefBytes = 64 << 10;
+inline constexpr JsonLimits kRefLimits{.bytes = kMaxRefBytes, .depth = 8, .items = 5000};
 
 // A name and what the caller keeps under it: one canonical JSON object of strings, integers, arrays and objects. The store reads two
 // things of it: every string of the form "sha256:<64 hex>" is a blob that the name needs, and a composition's record has the member

@@ -14,7 +14,6 @@ namespace veneer {
 namespace {
 
 constexpr std::int64_t kSettleNs = 2'000'000'000;
-constexpr std::uint64_t kMaxStampBytes = 1024;
 
 // Takes "<name> <decimal>\n" from the front of the text.
 template <class T>

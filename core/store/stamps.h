@@ -13,6 +13,8 @@
 
 namespace veneer {
 
+inline constexpr std::uint64_t kMaxStampBytes = 1024;
+
 struct Stamp {
   FileInfo info;             // device, inode, size, mtime_ns, ctime_ns
   std::int64_t when_ns = 0;  // wall clock when the hash began

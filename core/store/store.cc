@@ -157,6 +157,10 @@ Result<Current> Store::ReadCurrent() const {
   return OrOutOfMemory([&] { return ReadCurrentFile(*context_); });
 }
 
+Result<GenerationRecord> Store::ReadActiveRecord(const Current& current) const {
+  return OrOutOfMemory([&] { return veneer::ReadActiveRecord(*context_, current); });
+}
+
 Result<GenerationRecord> Store::ReadGeneration(std::uint64_t generation) const {
   return OrOutOfMemory([&]() -> Result<GenerationRecord> {
     VENEER_ASSIGN(StoredGeneration stored, ReadGenerationFile(*context_, generation));

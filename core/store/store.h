@@ -87,6 +87,7 @@ class Store {
 
   // --- what is active ----------------------------------------------------------------------------------------------------------
   Result<Current> ReadCurrent() const;                                      // E602; composition is empty when none is active
+  Result<GenerationRecord> ReadActiveRecord(const Current& current) const;  // E602 when it is not the one that the pointer names
   Result<GenerationRecord> ReadGeneration(std::uint64_t generation) const;  // E606 no such generation, E602
   Result<std::vector<AuditRecord>> ReadLog() const;                         // E610, E611
   // What a reader adopts: durable, open and proven. E605 when none is active.

@@ -264,6 +264,14 @@ Result<Activation> SetCurrentLocked(const StoreContext& store, std::uint64_t gen
   return ProveAndCommit(store, recovered, GenerationOp::kSetCurrent, target, options, {}, progress);
 }
 
+// Whatever ends it, a lack of memory too, is the last state that is reported.
+template <class Body>
+Result<Activation> Reported(ActivationProgress& progress, Body&& body) {
+  auto activation = OrOutOfMemory(std::forward<Body>(body));
+  if (!activation) progress.Abort(activation.error());
+  return activation;
+}
+
 }  // namespace
 
 const OpenedBlob* OpenedComposition::Find(const Digest& digest) const {
@@ -285,16 +293,12 @@ Result<OpenedComposition> OpenComposition(const StoreContext& store, const Diges
 
 Result<Activation> RunSwitch(const StoreContext& store, const SwitchRequest& request, const SwitchOptions& options) {
   ActivationProgress progress(*store.sys, options.transitions, request.composition);
-  auto activation = OrOutOfMemory([&] { return SwitchLocked(store, request, options, VerifyAhead(store, request, options), progress); });
-  if (!activation) progress.Abort(activation.error());
-  return activation;
+  return Reported(progress, [&] { return SwitchLocked(store, request, options, VerifyAhead(store, request, options), progress); });
 }
 
 Result<Activation> RunSetCurrent(const StoreContext& store, std::uint64_t generation, const SwitchOptions& options) {
   ActivationProgress progress(*store.sys, options.transitions, std::nullopt);
-  auto activation = SetCurrentLocked(store, generation, options, progress);
-  if (!activation) progress.Abort(activation.error());
-  return activation;
+  return Reported(progress, [&] { return SetCurrentLocked(store, generation, options, progress); });
 }
 
 Result<std::vector<std::string>> RunInit(const StoreContext& store) {

@@ -1,6 +1,7 @@
 // Adapters in llama.cpp's layout through the command line: the same logits as the PEFT directory of the same adapter.
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/e2e/program_store.h"
 #include "tests/support/catch.h"
@@ -173,4 +174,21 @@ TEST_CASE("gguf adapter: inspect tells an adapter from a base, lists its tensors
   REQUIRE(placed.at("sites").size() == 35);
   CHECK(placed.at("sites")[0].at("scale") == 1.0);
   CHECK(Json({"inspect", kBase.string(), "--json"}).at("what") == "base");
+}
+
+TEST_CASE("inspect: --params reads an adapter with another scale, from its files and from the store alike, and what it refuses is named") {
+  const std::string file = (kStories / "adapters/lora-qv-r8-f16.gguf").string(), base = kBase.string();
+  const auto scales = [](const nlohmann::json& facts) {
+    std::set<double> found;
+    for (const nlohmann::json& site : facts.at("sites")) found.insert(site.at("scale").get<double>());
+    return found;
+  };
+  const ProgramStore store;
+  CHECK(scales(store.MustJson({"inspect", file, "--base", base, "--params", "scale=0.5"})) == std::set{0.5});
+  store.Must({"import", "adapter", file, "--name", "style", "--params", "scale=3"});
+  CHECK(scales(store.MustJson({"inspect", "style", "--base", base})) == std::set{3.0});
+  CHECK(scales(store.MustJson({"inspect", "style", "--base", base, "--params", "scale=0.5"})) == std::set{0.5});
+  const ProcessResult refused = store.Run({"inspect", file, "--base", base, "--params", "colour=red"});
+  CHECK(refused.status == 3);
+  CHECK(refused.err.find("/params/colour") != std::string::npos);
 }

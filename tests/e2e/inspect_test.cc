@@ -209,28 +209,6 @@ TEST_CASE("inspect: a GGUF adapter has the scales of the PEFT directory it was m
   }
 }
 
-TEST_CASE("inspect: --params reads an adapter with another scale, from its files and from the store alike, and what it refuses is named") {
-  const std::string file = (kStories / "adapters/lora-qv-r8-f16.gguf").string();
-  const auto scales = [](const json& facts) {
-    std::set<double> found;
-    for (const json& site : facts.at("sites")) found.insert(site.at("scale").get<double>());
-    return found;
-  };
-  CHECK(scales(InspectJson({file, "--base", kBase, "--params", "scale=0.5"})) == std::set{0.5});
-  const TempDir dir;
-  const std::string store = (dir.path() / "store").string();
-  REQUIRE(Veneer({"init", "--store", store}).status == 0);
-  REQUIRE(Veneer({"import", "adapter", file, "--name", "style", "--params", "scale=3", "--store", store}).status == 0);
-  const std::vector<std::string> stored{"inspect", "style", "--base", kBase, "--store", store, "--json"};
-  CHECK(scales(Parsed(Veneer(stored))) == std::set{3.0});
-  std::vector<std::string> changed = stored;
-  changed.insert(changed.end(), {"--params", "scale=0.5"});
-  CHECK(scales(Parsed(Veneer(changed))) == std::set{0.5});
-  const ProcessResult refused = Veneer({"inspect", file, "--base", kBase, "--params", "colour=red"});
-  CHECK(refused.status == 3);
-  CHECK(Has(refused.err, "/params/colour"));
-}
-
 TEST_CASE("inspect: a block type is told as the file stores it, with what it becomes in memory") {
   const TempDir dir;
   const std::string path = (dir.path() / "quantized.gguf").string();

@@ -1,5 +1,6 @@
 #include "core/serve/served_store.h"
 
+#include <memory>
 #include <thread>
 
 #include "core/decode/plan.h"
@@ -17,6 +18,14 @@ std::vector<float> LogitsNow(ServedStore& served) {
 }
 
 Code CodeOf(const Result<bool>& adopted) { return adopted ? Code::INTERNAL : adopted.error().code; }
+
+// With `plain` in force; a switch is refused while a decode is in flight.
+std::unique_ptr<ServedStore> ServeUnderReject(TinyStore& tiny) {
+  (void)tiny.Activate(tiny.plain);
+  ServeOptions options = Exact();
+  options.policy = SwitchPolicy::kReject;
+  return Must(ServedStore::Open(tiny.store, Plugins(), options));
+}
 
 void WriteOver(const std::filesystem::path& path, const std::string& bytes) {
   std::filesystem::permissions(path, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
@@ -130,10 +139,7 @@ TEST_CASE("serve: what does not fit the budget beside the composition in force i
 
 TEST_CASE("serve: under reject an adoption waits for the decodes to end, with what it has staged") {
   TinyStore tiny;
-  (void)tiny.Activate(tiny.plain);
-  ServeOptions options = Exact();
-  options.policy = SwitchPolicy::kReject;
-  const auto served = Must(ServedStore::Open(tiny.store, Plugins(), options));
+  const auto served = ServeUnderReject(tiny);
   {
     const auto lease = Must(served->active().Begin());
     (void)tiny.Activate(tiny.style);
@@ -149,10 +155,7 @@ TEST_CASE("serve: under reject an adoption waits for the decodes to end, with wh
 
 TEST_CASE("serve: what was staged for a generation that is gone again is never served") {
   TinyStore tiny;
-  (void)tiny.Activate(tiny.plain);
-  ServeOptions options = Exact();
-  options.policy = SwitchPolicy::kReject;
-  const auto served = Must(ServedStore::Open(tiny.store, Plugins(), options));
+  const auto served = ServeUnderReject(tiny);
   {
     const auto lease = Must(served->active().Begin());
     (void)tiny.Activate(tiny.style);
@@ -191,10 +194,7 @@ TEST_CASE("serve: a base that was damaged and stored again is mapped afresh by t
 
 TEST_CASE("serve: a follower adopts what others activate, retries what failed, and stops when asked") {
   TinyStore tiny;
-  (void)tiny.Activate(tiny.plain);
-  ServeOptions options = Exact();
-  options.policy = SwitchPolicy::kReject;
-  const auto served = Must(ServedStore::Open(tiny.store, Plugins(), options));
+  const auto served = ServeUnderReject(tiny);
   std::atomic<int> reports{0};
   std::jthread follower([&](const std::stop_token& stop) { served->Follow(stop, [&](const ServingStatus&) { ++reports; }); });
   const auto comes = [&](const Digest& id) {

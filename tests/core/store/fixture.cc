@@ -98,6 +98,16 @@ int WaitForChild(pid_t child) {
 
 int RunInChild(const std::function<int()>& body) { return WaitForChild(StartChild(body)); }
 
+int RunKilledBefore(StoreFixture& store, std::uint64_t n, const std::function<bool(Store&)>& body) {
+  return RunInChild([&] {
+    SimSys sys(store.posix);
+    Store handle = Must(store.TryOpen(sys));
+    sys.Reset();
+    sys.KillBefore(n);
+    return body(handle) ? 0 : 1;
+  });
+}
+
 std::string Text(const FsckReport& report) {
   std::string text;
   for (const Finding& finding : report.findings)

@@ -81,6 +81,9 @@ int RunInChild(const std::function<int()>& body);
 pid_t StartChild(const std::function<int()>& body);  // the two halves of it
 int WaitForChild(pid_t child);
 
+// The same of `body` on a handle of its own, killed before its n-th system call; 0 or 1 when it came to its end, as `body` says.
+int RunKilledBefore(StoreFixture& store, std::uint64_t n, const std::function<bool(veneer::Store&)>& body);
+
 // One line per finding.
 std::string Text(const veneer::FsckReport& report);
 

@@ -306,13 +306,7 @@ TEST_CASE("gc: killed at any call, it leaves no needed blob missing, and the nex
   bool moved_seen = false, deleted_seen = false;
   for (std::uint64_t n = 1;; ++n) {
     store.RestoreFrom(store.Aside("golden"));
-    const int status = RunInChild([&] {
-      SimSys sys(store.posix);
-      Store handle = Must(store.TryOpen(sys));
-      sys.Reset();
-      sys.KillBefore(n);
-      return handle.CollectGarbage(kNow) ? 0 : 1;
-    });
+    const int status = RunKilledBefore(store, n, [](Store& handle) { return handle.CollectGarbage(kNow).has_value(); });
     INFO(fmt::format("killed before call {}", n));
     REQUIRE((status == 137 || status == 0));
     const bool there = Has(store, "unused") || Has(store, CompositionText({}));

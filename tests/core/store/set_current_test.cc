@@ -116,13 +116,7 @@ TEST_CASE("set-current: killed at any call and made again, it ends in the chosen
   store.CopyTo(store.Aside("golden"));
   for (std::uint64_t n = 1;; ++n) {
     store.RestoreFrom(store.Aside("golden"));
-    const int status = RunInChild([&] {
-      SimSys sys(store.posix);
-      Store handle = Must(store.TryOpen(sys));
-      sys.Reset();
-      sys.KillBefore(n);
-      return handle.SetCurrent(2, {}) ? 0 : 1;
-    });
+    const int status = RunKilledBefore(store, n, [](Store& handle) { return handle.SetCurrent(2, {}).has_value(); });
     INFO(fmt::format("killed before call {}", n));
     REQUIRE((status == 128 + SIGKILL || status == 0));
     const auto now = store.Open().ReadCurrent();
