@@ -212,11 +212,38 @@ Result<GenerationRecord> NextRecord(const StoreContext& store, const Current& cu
   return record;
 }
 
+// The blobs that a switch brings along. A switch that is refused takes out again what it put in, best effort: an error changes nothing,
+// and what stays for lack of luck, gc removes.
+class BroughtBlobs {
+ public:
+  explicit BroughtBlobs(const StoreContext& store) : store_(store) {}
+  BroughtBlobs(const BroughtBlobs&) = delete;
+  BroughtBlobs& operator=(const BroughtBlobs&) = delete;
+  ~BroughtBlobs() {
+    for (const Digest& digest : added_) (void)OrOutOfMemory([&] { return RemoveFile(*store_.sys, store_.blobs, digest.Hex()); });
+  }
+
+  Status Place(std::span<const StagedBlob> blobs) {
+    added_.reserve(blobs.size());
+    for (const StagedBlob& blob : blobs) {
+      VENEER_ASSIGN(const Placement placement, PlaceBlob(store_, blob));
+      if (placement == Placement::kNew) added_.push_back(blob.digest());
+    }
+    return {};
+  }
+  void Keep() { added_.clear(); }
+
+ private:
+  const StoreContext& store_;
+  std::vector<Digest> added_;
+};
+
 // Steps 4 to 13.
 Result<Activation> ProveAndCommit(const StoreContext& store, Recovered& recovered, GenerationOp op, const Target& target,
                                   const SwitchOptions& options, std::vector<OpenedBlob> verified, ActivationProgress& progress) {
   VENEER_TRY(progress.Advance(ActivationState::kValidating));
-  for (const StagedBlob& blob : options.place) VENEER_TRY(PlaceBlob(store, blob));
+  BroughtBlobs brought(store);
+  VENEER_TRY(brought.Place(options.place));
   std::optional<OpenedComposition> opened;  // keeps the proven files open until the end
   if (target.composition) {
     // Step 4: every blob, proven through the descriptor that stays open. E301-E305, nothing changed.
@@ -231,7 +258,9 @@ Result<Activation> ProveAndCommit(const StoreContext& store, Recovered& recovere
   if (opened)
     for (const OpenedBlob& blob : opened->blobs)
       if (blob.verity) record.verity[blob.digest] = *blob.verity;
-  return Commit(store, recovered, std::move(record), progress).Run();  // steps 7 to 13; step 14 is the caller's
+  auto activation = Commit(store, recovered, std::move(record), progress).Run();  // steps 7 to 13; step 14 is the caller's
+  if (activation || activation.error().code == Code::DURABILITY_UNKNOWN) brought.Keep();
+  return activation;
 }
 
 Result<Activation> SwitchLocked(const StoreContext& store, const SwitchRequest& request, const SwitchOptions& options,

@@ -46,7 +46,7 @@ struct SwitchOptions {
   TransitionLog transitions = {};
   Progress progress = {};  // of hashing
   // Put into the store under the writer's lock, before the files are opened: the composition and its statement, which no name protects
-  // from garbage collection until they are active.
+  // from garbage collection until they are active. A refused switch takes out what it put in.
   std::span<const StagedBlob> place = {};
 };
 

@@ -323,3 +323,17 @@ TEST_CASE("transaction: what is placed with an activation is there although no n
   CHECK(Must(handle.Activate(id, blobs[1].digest(), {.place = blobs})).composition == id);
   CHECK(Text(store.Fsck()) == "");
 }
+
+TEST_CASE("transaction: a refused switch takes out what it brought along, and nothing that was there before") {
+  StoreFixture store;
+  Store handle = store.Open();
+  std::vector<StagedBlob> blobs;
+  blobs.push_back(Must(handle.StageBytes(CompositionText({"safety", "style"}))));
+  blobs.push_back(Must(handle.StageBytes("{}")));
+  const Digest present = Must(handle.PutBlob("{}"));
+  const std::string before = store.Snapshot();
+  const auto refuse = [](const OpenedComposition&) -> Status { return Fail(Code::MEMORY_BUDGET, "test", "refused"); };
+  CHECK(handle.Activate(blobs[0].digest(), present, {.validate = refuse, .place = blobs}).error().code == Code::MEMORY_BUDGET);
+  blobs.clear();  // staged files are the caller's
+  CHECK(store.Snapshot() == before);
+}
