@@ -5,6 +5,7 @@
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
+#include "kernels/avx2/sum_rows.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -15,11 +16,6 @@ VENEER_INLINE __m256i FifthBits(__m256i words, __m256i spread) {
   const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
   const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(words, spread), bit), bit);
   return _mm256_and_si256(set, _mm256_set1_epi8(16));
-}
-
-// The 16-byte nibble area of one block in the low half, of another in the high half.
-VENEER_INLINE __m256i LoadPair(const std::uint8_t* low, const std::uint8_t* high) {
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(LoadBytes16(low)), LoadBytes16(high), 1);
 }
 
 // Values are (q - kOffset) d, or q d + m when the block has m.
@@ -86,15 +82,8 @@ struct Nibbles {
       out.d = _mm256_shuffle_ps(x, y, 0x88);
       out.m = _mm256_shuffle_ps(x, y, 0xdd);
     } else {
-      __m128i d = _mm_cvtsi32_si128(HalfBits(At(rows[0], b).d));
-      d = _mm_insert_epi16(d, HalfBits(At(rows[1], b).d), 1);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[2], b).d), 2);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[3], b).d), 3);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[4], b).d), 4);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[5], b).d), 5);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[6], b).d), 6);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[7], b).d), 7);
-      out.d = _mm256_cvtph_ps(d);
+      out.d = WidenEight(At(rows[0], b).d, At(rows[1], b).d, At(rows[2], b).d, At(rows[3], b).d,  //
+                         At(rows[4], b).d, At(rows[5], b).d, At(rows[6], b).d, At(rows[7], b).d);
     }
   }
 

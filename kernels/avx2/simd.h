@@ -17,6 +17,10 @@ inline constexpr std::uint64_t kLanes = 32;  // four vectors of eight; the order
 
 VENEER_INLINE __m256i LoadBytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 VENEER_INLINE __m128i LoadBytes16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+// 16 bytes of one row in the low half, of another in the high half.
+VENEER_INLINE __m256i LoadPair(const void* low, const void* high) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(LoadBytes16(low)), LoadBytes16(high), 1);
+}
 
 VENEER_INLINE int HalfBits(const StoredHalf& half) {
   std::uint16_t bits;
