@@ -58,9 +58,8 @@ struct Iq4Nl {
           const __m256i high = _mm256_madd_epi16(_mm256_maddubs_epi16(second_size, _mm256_sign_epi8(second[i], x_second)), ones);
           dot[i] = _mm256_add_epi32(low, high);
         }
-        const __m256i sums = _mm256_hadd_epi32(_mm256_hadd_epi32(dot[0], dot[1]), _mm256_hadd_epi32(dot[2], dot[3]));
         const __m256 d = _mm256_broadcast_ss(x.d + t * x.block_stride + b);
-        total[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_mul_ps(w_d, d), total[t]);
+        total[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(SumWords32(dot)), _mm256_mul_ps(w_d, d), total[t]);
       }
     }
     for (int t = 0; t < kTokens; ++t) _mm256_store_ps(out[t], total[t]);

@@ -96,12 +96,7 @@ struct Nibbles {
       pair[i] = _mm256_add_epi16(_mm256_maddubs_epi16(w.first[i], x_first), _mm256_maddubs_epi16(w.second[i], x_second));
     }
     const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i rows01 = _mm256_hadd_epi16(pair[0], pair[1]), rows23 = _mm256_hadd_epi16(pair[2], pair[3]);
-    if constexpr (kHasFifthBit) {
-      return _mm256_hadd_epi32(_mm256_madd_epi16(rows01, ones), _mm256_madd_epi16(rows23, ones));
-    } else {
-      return _mm256_madd_epi16(_mm256_hadd_epi16(rows01, rows23), ones);
-    }
+    return kHasFifthBit ? SumProducts(pair, ones) : _mm256_madd_epi16(SumWords16(pair), ones);
   }
 
   template <int kTokens>

@@ -104,19 +104,13 @@ struct SixBitScales {
     for (int i = 0; i < 4; ++i) {
       pair[i] = _mm256_add_epi16(_mm256_maddubs_epi16(w.first[i], x_first), _mm256_maddubs_epi16(w.second[i], x_second));
     }
-    const __m256i rows01 = _mm256_hadd_epi16(pair[0], pair[1]), rows23 = _mm256_hadd_epi16(pair[2], pair[3]);
-    if constexpr (kHasFifthBit) {
-      const __m256i ones = _mm256_set1_epi16(1);
-      const __m256i dot = _mm256_hadd_epi32(_mm256_madd_epi16(rows01, ones), _mm256_madd_epi16(rows23, ones));
-      return _mm256_mullo_epi32(dot, PickBytes<kGroup % 4, 0x80>(header.scale[kGroup / 4]));
-    } else {
-      return _mm256_madd_epi16(_mm256_hadd_epi16(rows01, rows23), PickBytes<kGroup % 4, kGroup % 4>(header.scale[kGroup / 4]));
-    }
+    const __m256i scales = PickBytes<kGroup % 4, kGroup % 4>(header.scale[kGroup / 4]);
+    return kHasFifthBit ? SumProducts(pair, scales) : _mm256_madd_epi16(SumWords16(pair), scales);
   }
 
   template <int kGroup>
   VENEER_INLINE __m256i Minimum(const Header& header, const std::int8_t* /*x*/, std::int32_t sum) {
-    return _mm256_madd_epi16(PickBytes<kGroup % 4, 0x80>(header.minimum[kGroup / 4]), _mm256_set1_epi32(sum));
+    return _mm256_madd_epi16(PickBytes<kGroup % 4, kZero>(header.minimum[kGroup / 4]), _mm256_set1_epi32(sum));
   }
 
   template <int kTokens>

@@ -4,7 +4,9 @@
 #include "kernels/avx2/avx2.h"
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
+#include "kernels/avx2/simd.h"
 #include "kernels/avx2/sum_rows.h"
+#include "kernels/avx2/superblocks.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -12,41 +14,24 @@ namespace {
 
 struct Q6_K {
   static constexpr std::uint64_t kBlock = 256;
-  static constexpr int kRows = 4;
+  static constexpr int kRows = 8;
+  static constexpr bool kHasMinimum = false;
 
   VENEER_INLINE const BlockQ6_K& At(const void* row, std::uint64_t b) { return static_cast<const BlockQ6_K*>(row)[b]; }
 
-  // The 32 six-bit integers of group g, 0..63. A shift moves bits across bytes; the mask removes them.
-  VENEER_INLINE __m256i Integers(const BlockQ6_K& block, int g) {
-    const int h = g / 4, k = g % 4;
-    __m256i low = LoadBytes(block.ql + 64 * h + 32 * (k % 2));
-    if (k >= 2) low = _mm256_srli_epi16(low, 4);
-    const __m256i high = LoadBytes(block.qh + 32 * h);
-    const __m256i top = k == 0   ? _mm256_slli_epi16(high, 4)
-                        : k == 1 ? _mm256_slli_epi16(high, 2)
-                        : k == 2 ? high
-                                 : _mm256_srli_epi16(high, 2);
-    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(top, _mm256_set1_epi8(48)));
+  // Six-bit integers, 0..63, of group k of a half. A shift moves bits across bytes; the masks remove them.
+  template <int k>
+  VENEER_INLINE __m256i Integers(__m256i ql, __m256i qh) {
+    const __m256i low = k < 2 ? ql : _mm256_srli_epi16(ql, 4);
+    const __m256i high = k < 2 ? _mm256_slli_epi16(qh, k == 0 ? 4 : 2) : k == 2 ? qh : _mm256_srli_epi16(qh, 2);
+    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(high, _mm256_set1_epi8(48)));
   }
 
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
     const BlockQ6_K& block = At(row, b / 8);
-    const int g = static_cast<int>(b % 8);
-    __m256i q;
-    switch (g % 4) {  // group number as a constant: shifts take immediates
-      case 0:
-        q = g < 4 ? Integers(block, 0) : Integers(block, 4);
-        break;
-      case 1:
-        q = g < 4 ? Integers(block, 1) : Integers(block, 5);
-        break;
-      case 2:
-        q = g < 4 ? Integers(block, 2) : Integers(block, 6);
-        break;
-      default:
-        q = g < 4 ? Integers(block, 3) : Integers(block, 7);
-        break;
-    }
+    const int g = static_cast<int>(b % 8), k = g % 4;
+    const __m256i ql = LoadBytes(block.ql + 64 * (g / 4) + 32 * (k % 2)), qh = LoadBytes(block.qh + 32 * (g / 4));
+    __m256i q = k == 0 ? Integers<0>(ql, qh) : k == 1 ? Integers<1>(ql, qh) : k == 2 ? Integers<2>(ql, qh) : Integers<3>(ql, qh);
     q = _mm256_sub_epi8(q, _mm256_set1_epi8(32));
     const float d = WidenHalf(block.d);  // (d scale) q, each exact: 11 + 7 + 5 bits
     const __m256 scale[2] = {_mm256_set1_ps(d * static_cast<float>(block.scales[2 * g])),
@@ -56,51 +41,45 @@ struct Q6_K {
     for (int v = 0; v < 4; ++v) w[v] = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])), scale[v / 2]);
   }
 
-  // 16-bit lanes: scale 2 g in the low half (elements 0..15 of the group), 2 g + 1 in the high half.
-  VENEER_INLINE __m256i Scales(const BlockQ6_K& block, int g) {
-    const __m256i all = _mm256_broadcastsi128_si256(LoadBytes16(block.scales));
-    const auto byte = static_cast<short>(2 * g << 8 | 0x80);  // zero, then the scale: arithmetic shift by 8 extends its sign
-    const __m256i pick =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_set1_epi16(byte)), _mm_set1_epi16(static_cast<short>(byte + 0x100)), 1);
-    return _mm256_srai_epi16(_mm256_shuffle_epi8(all, pick), 8);
+  struct Header {
+    __m256 d;
+    __m256i scale[4];  // bytes 0, 1 of a row's word belong to group 2 c, bytes 2, 3 to group 2 c + 1
+  };
+
+  VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
+    __m256i pair[4], word[4];
+    for (int i = 0; i < 4; ++i) pair[i] = LoadPair(At(rows[i], s).scales, At(rows[i + 4], s).scales);
+    Transpose(pair, out.scale);
+    // The last 16 bytes of a block; their last word is two scales and d.
+    for (int i = 0; i < 4; ++i) pair[i] = LoadPair(At(rows[i], s).scales + 2, At(rows[i + 4], s).scales + 2);
+    Transpose(pair, word);
+    __m256 unused;
+    WidenHalves(word[3], unused, out.d);
   }
 
-  // sum (q - 32) x = sum q x - sum 32 x in 16-bit pairs: |q x| pairs <= 16 002, 32 x pairs <= 8128; then times the scale into 32 bits.
-  template <int kTokens, int kGroup>
-  VENEER_INLINE void MultiplyOne(const void* const* rows, std::uint64_t superblock, const QuantizedActivations& x, __m128 w_d,
-                                 __m128 (&total)[kTokens]) {
-    __m256i w[kRows], scales[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      w[r] = Integers(At(rows[r], superblock), kGroup);
-      scales[r] = Scales(At(rows[r], superblock), kGroup);
+  template <int kGroup>
+  VENEER_INLINE void DecodeGroup(const void* const* rows, std::uint64_t s, Decoded& out) {
+    for (int i = 0; i < 4; ++i) {
+      const BlockQ6_K &x = At(rows[i], s), &y = At(rows[i + 4], s);
+      const std::uint64_t low = 64 * (kGroup / 4) + 32 * (kGroup % 2), high = 32 * (kGroup / 4);
+      out.first[i] = Integers<kGroup % 4>(LoadPair(x.ql + low, y.ql + low), LoadPair(x.qh + high, y.qh + high));
+      out.second[i] = Integers<kGroup % 4>(LoadPair(x.ql + low + 16, y.ql + low + 16), LoadPair(x.qh + high + 16, y.qh + high + 16));
     }
-    const std::uint64_t b = 8 * superblock + kGroup;
-    for (std::uint32_t t = 0; t < kTokens; ++t) {
-      const __m256i q = LoadBytes(x.q + t * x.q_stride + kActivationBlock * b);
-      const __m256i offset = _mm256_maddubs_epi16(_mm256_set1_epi8(32), q);
-      __m256i dot[kRows];
-      for (int r = 0; r < kRows; ++r) dot[r] = _mm256_madd_epi16(_mm256_sub_epi16(_mm256_maddubs_epi16(w[r], q), offset), scales[r]);
-      const __m128 d = _mm_mul_ps(w_d, _mm_broadcast_ss(x.d + t * x.block_stride + b));
-      total[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(SumFourRows(dot)), d, total[t]);
-    }
+  }
+
+  // sum (q - 32) x = sum q x - sum 32 x. Sums of four q x are at most 4 x 63 x 127 = 32 004, of eight (q - 32) x 32 512.
+  template <int kGroup>
+  VENEER_INLINE __m256i Dot(const Header& header, const Decoded& w, const std::int8_t* x) {
+    const __m256i x_first = _mm256_broadcastsi128_si256(LoadBytes16(x)), x_second = _mm256_broadcastsi128_si256(LoadBytes16(x + 16));
+    const __m256i offset = DotHalves(_mm256_set1_epi8(32), _mm256_set1_epi8(32), x_first, x_second);
+    __m256i row[4];
+    for (int i = 0; i < 4; ++i) row[i] = _mm256_sub_epi16(DotHalves(w.first[i], w.second[i], x_first, x_second), offset);
+    return SumProducts(row, PickSigned<kGroup % 2 * 2, kGroup % 2 * 2 + 1>(header.scale[kGroup / 2]));
   }
 
   template <int kTokens>
   VENEER_INLINE void Multiply(const void* const* rows, std::uint64_t blocks, const QuantizedActivations& x, float (&out)[kTokens][kRows]) {
-    __m128 total[kTokens];
-    for (int t = 0; t < kTokens; ++t) total[t] = _mm_setzero_ps();
-    for (std::uint64_t s = 0; s < blocks / 8; ++s) {
-      const __m128 w_d = WidenFour(At(rows[0], s).d, At(rows[1], s).d, At(rows[2], s).d, At(rows[3], s).d);
-      MultiplyOne<kTokens, 0>(rows, s, x, w_d, total);
-      MultiplyOne<kTokens, 1>(rows, s, x, w_d, total);
-      MultiplyOne<kTokens, 2>(rows, s, x, w_d, total);
-      MultiplyOne<kTokens, 3>(rows, s, x, w_d, total);
-      MultiplyOne<kTokens, 4>(rows, s, x, w_d, total);
-      MultiplyOne<kTokens, 5>(rows, s, x, w_d, total);
-      MultiplyOne<kTokens, 6>(rows, s, x, w_d, total);
-      MultiplyOne<kTokens, 7>(rows, s, x, w_d, total);
-    }
-    for (int t = 0; t < kTokens; ++t) _mm_store_ps(out[t], total[t]);
+    MultiplySuperblocks<Q6_K, kTokens>(rows, blocks, x, out);
   }
 };
 

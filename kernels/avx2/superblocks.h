@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "kernels/avx2/simd.h"
+#include "kernels/avx2/sum_rows.h"
 #include "kernels/kernels.h"
 
 namespace veneer::kernels::avx2 {
@@ -36,20 +37,25 @@ VENEER_INLINE void WidenHalves(__m256i words, __m256& low, __m256& high) {
   high = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
 }
 
-// Every word becomes two 16-bit numbers: its bytes kFirst and kSecond, unsigned; 0x80 gives 0.
+// Every word becomes two 16-bit numbers: its bytes kFirst and kSecond, unsigned; kZero gives 0.
+inline constexpr int kZero = 0x80;
 template <int kFirst, int kSecond>
 VENEER_INLINE __m256i PickBytes(__m256i words) {
   constexpr int kPick = static_cast<int>(0x80008000u | kFirst | kSecond << 16);
-  constexpr int kStep = (kFirst == 0x80 ? 0 : 4) | (kSecond == 0x80 ? 0 : 4 << 16);                   // from word to word of a half
+  constexpr int kStep = (kFirst == kZero ? 0 : 4) | (kSecond == kZero ? 0 : 4 << 16);  // from word to word
   const __m256i pick = _mm256_setr_epi32(kPick, kPick + kStep, kPick + 2 * kStep, kPick + 3 * kStep,  //
                                          kPick, kPick + kStep, kPick + 2 * kStep, kPick + 3 * kStep);
   return _mm256_shuffle_epi8(words, pick);
 }
 
-// The same for signed bytes.
+// The same for signed bytes: they go to the high halves, a shift brings them down.
 template <int kFirst, int kSecond>
 VENEER_INLINE __m256i PickSigned(__m256i words) {
-  return _mm256_srai_epi16(_mm256_slli_epi16(PickBytes<kFirst, kSecond>(words), 8), 8);
+  constexpr int kPick = static_cast<int>(0x00800080u | kFirst << 8 | static_cast<unsigned>(kSecond) << 24);
+  constexpr int kStep = 4 << 8 | 4 << 24;
+  const __m256i pick = _mm256_setr_epi32(kPick, kPick + kStep, kPick + 2 * kStep, kPick + 3 * kStep,  //
+                                         kPick, kPick + kStep, kPick + 2 * kStep, kPick + 3 * kStep);
+  return _mm256_srai_epi16(_mm256_shuffle_epi8(words, pick), 8);
 }
 
 // Every word: the sum of x[0..15] in its low half, of x[16..31] in its high half. Sums of unsigned bytes x + 128.
@@ -65,14 +71,19 @@ struct Decoded {
   __m256i first[4], second[4];
 };
 
-// Row r in lane r: the sum over elements 0..15 in the low half, over 16..31 in the high half. All sums of 16 fit 16 bits.
+// Sums of products for rows i and i + 4: every word holds a sum over elements 0..15 in its low half, over 16..31 in its high half, four
+// products each.
+VENEER_INLINE __m256i DotHalves(__m256i w_first, __m256i w_second, __m256i x_first, __m256i x_second) {
+  const __m256i first = _mm256_maddubs_epi16(w_first, x_first), second = _mm256_maddubs_epi16(w_second, x_second);
+  return _mm256_add_epi16(_mm256_unpacklo_epi16(first, second), _mm256_unpackhi_epi16(first, second));
+}
+
+// Row r in word r: all 16 products of each half of a group, whose sums must fit 16 bits.
 VENEER_INLINE __m256i DotHalves(const Decoded& w, const std::int8_t* x) {
   const __m256i x_first = _mm256_broadcastsi128_si256(LoadBytes16(x)), x_second = _mm256_broadcastsi128_si256(LoadBytes16(x + 16));
   __m256i row[4];
-  for (int i = 0; i < 4; ++i) {
-    row[i] = _mm256_hadd_epi16(_mm256_maddubs_epi16(w.first[i], x_first), _mm256_maddubs_epi16(w.second[i], x_second));
-  }
-  return _mm256_hadd_epi16(_mm256_hadd_epi16(row[0], row[1]), _mm256_hadd_epi16(row[2], row[3]));
+  for (int i = 0; i < 4; ++i) row[i] = DotHalves(w.first[i], w.second[i], x_first, x_second);
+  return SumWords16(row);
 }
 
 template <class Type, int kTokens, int kGroup>
