@@ -1,10 +1,12 @@
 // Q3_K: superblocks of 256 in 8 groups of 32, signed six-bit scales of 16 elements each.
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/avx2/avx2.h"
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
+#include "kernels/avx2/sixteens.h"
 #include "kernels/avx2/superblocks.h"
 #include "kernels/quant_blocks.h"
 
@@ -13,7 +15,7 @@ namespace {
 
 struct Q3_K {
   static constexpr std::uint64_t kBlock = 256;
-  static constexpr int kRows = 8;
+  static constexpr int kRows = 8, kRun = 4, kOffset = 4;
   static constexpr bool kHasMinimum = false;
 
   VENEER_INLINE const BlockQ3_K& At(const void* row, std::uint64_t s) { return static_cast<const BlockQ3_K*>(row)[s]; }
@@ -41,50 +43,47 @@ struct Q3_K {
 
   struct Header {
     __m256 d;
-    __m256i scale[4];  // bytes 0, 1 of a row's word belong to group 2 c, bytes 2, 3 to group 2 c + 1; signed
+    __m256i scale[2][4];
   };
 
-  VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
-    __m256i pair[4], word[4];
-    for (int i = 0; i < 4; ++i) {  // the last 16 bytes of a block without the first two: scales, d, 0
-      pair[i] = _mm256_srli_si256(LoadPair(At(rows[i], s).qs + 62, At(rows[i + 4], s).qs + 62), 2);
-    }
-    Transpose(pair, word);
-    __m256 unused;
-    WidenHalves(word[3], out.d, unused);
+  // Signed scales from the words of 12 bytes.
+  VENEER_INLINE void Unpack(__m256i (&word)[4]) {
     const __m256i four = _mm256_set1_epi8(15), top = _mm256_set1_epi8(48), offset = _mm256_set1_epi8(32);
     const __m256i low[4] = {word[0], word[1], _mm256_srli_epi16(word[0], 4), _mm256_srli_epi16(word[1], 4)};
     const __m256i high[4] = {_mm256_slli_epi16(word[2], 4), _mm256_slli_epi16(word[2], 2), word[2], _mm256_srli_epi16(word[2], 2)};
     for (int c = 0; c < 4; ++c) {
-      const __m256i six = _mm256_or_si256(_mm256_and_si256(low[c], four), _mm256_and_si256(high[c], top));
-      out.scale[c] = _mm256_sub_epi8(six, offset);
+      word[c] = _mm256_sub_epi8(_mm256_or_si256(_mm256_and_si256(low[c], four), _mm256_and_si256(high[c], top)), offset);
     }
   }
 
-  // 0..7: two low bits and, as 4, bit g of the mask.
-  template <int kGroup>
-  VENEER_INLINE __m256i Integers(__m256i qs, __m256i hmask) {
-    const __m256i low = _mm256_and_si256(_mm256_srli_epi16(qs, 2 * (kGroup % 4)), _mm256_set1_epi8(3));
-    const __m256i shifted = kGroup < 2 ? _mm256_slli_epi16(hmask, kGroup < 2 ? 2 - kGroup : 0)  //
-                                       : _mm256_srli_epi16(hmask, kGroup < 2 ? 0 : kGroup - 2);
-    return _mm256_or_si256(low, _mm256_and_si256(shifted, _mm256_set1_epi8(4)));
-  }
-
-  template <int kGroup>
-  VENEER_INLINE void DecodeGroup(const void* const* rows, std::uint64_t s, Decoded& out) {
-    for (int i = 0; i < 4; ++i) {
-      const BlockQ3_K &x = At(rows[i], s), &y = At(rows[i + 4], s);
-      const std::uint64_t first = 32 * (kGroup / 4);
-      out.first[i] = Integers<kGroup>(LoadPair(x.qs + first, y.qs + first), LoadPair(x.hmask, y.hmask));
-      out.second[i] = Integers<kGroup>(LoadPair(x.qs + first + 16, y.qs + first + 16), LoadPair(x.hmask + 16, y.hmask + 16));
+  VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
+    ReadScales<BlockQ3_K>(rows, s, offsetof(BlockQ3_K, scales) - 4, out.scale);  // the last 16 bytes that end before d
+    for (__m256i(&quad)[4] : out.scale) {
+      for (int c = 0; c < 3; ++c) quad[c] = quad[c + 1];
+      Unpack(quad);
     }
+    __m256i word[4];
+    ReadColumns<BlockQ3_K>(rows, s, sizeof(BlockQ3_K) - 16, word);  // the last word is two bytes of scales, then d
+    __m256 unused;
+    WidenHalves(word[3], unused, out.d);
   }
 
-  // sum (q - 4) x = sum q x - 4 sum x; sums of 16 are at most 16 x 7 x 127 before and 16 x 4 x 127 after the subtraction.
-  template <int kGroup>
-  VENEER_INLINE __m256i Dot(const Header& header, const Decoded& w, const std::int8_t* x) {
-    const __m256i sums = _mm256_sub_epi16(DotHalves(w, x), _mm256_slli_epi16(HalfSums(x), 2));
-    return _mm256_madd_epi16(sums, PickSigned<kGroup % 2 * 2, kGroup % 2 * 2 + 1>(header.scale[kGroup / 2]));
+  // 0..7: two low bits and, as 4, a bit of the mask.
+  template <int h>
+  VENEER_INLINE void Decode(const BlockQ3_K& block, __m256i out[4]) {
+    const __m256i stored = LoadBytes(block.qs + 32 * h), mask = _mm256_set1_epi8(3);
+    const __m256i bits = h == 0 ? LoadBytes(block.hmask) : _mm256_srli_epi16(LoadBytes(block.hmask), 4), bit = _mm256_set1_epi8(4);
+    out[0] = _mm256_or_si256(_mm256_and_si256(stored, mask), _mm256_and_si256(_mm256_slli_epi16(bits, 2), bit));
+    out[1] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(stored, 2), mask), _mm256_and_si256(_mm256_slli_epi16(bits, 1), bit));
+    out[2] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(stored, 4), mask), _mm256_and_si256(bits, bit));
+    out[3] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(stored, 6), mask), _mm256_and_si256(_mm256_srli_epi16(bits, 1), bit));
+  }
+
+  // Sums of four q x are at most 4 x 7 x 127, of eight (q - 4) x 8 x 4 x 127.
+  template <int kFirst, int kTokens>
+  VENEER_INLINE void Dot(const void* const* rows, std::uint64_t s, const Header& header, const QuantizedActivations& x,
+                         __m256i (&out)[kRun][kTokens]) {
+    DotSixteens<Q3_K, kFirst>(rows, s, header, x, out);
   }
 
   template <int kTokens>

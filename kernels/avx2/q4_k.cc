@@ -5,6 +5,7 @@
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
+#include "kernels/avx2/sum_rows.h"
 #include "kernels/avx2/superblocks.h"
 #include "kernels/quant_blocks.h"
 
@@ -21,7 +22,7 @@ VENEER_INLINE __m256i FifthBits(__m256i qh) {
 template <class Block>
 struct SixBitScales {
   static constexpr std::uint64_t kBlock = 256;
-  static constexpr int kRows = 8;
+  static constexpr int kRows = 8, kRun = 2;
   static constexpr bool kHasMinimum = true;
   static constexpr bool kHasFifthBit = requires(Block block) { block.qh; };
 
@@ -63,9 +64,8 @@ struct SixBitScales {
   };
 
   VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
-    __m256i pair[4], word[4];
-    for (int i = 0; i < 4; ++i) pair[i] = LoadPair(&At(rows[i], s), &At(rows[i + 4], s));
-    Transpose(pair, word);
+    __m256i word[4];
+    ReadColumns<Block>(rows, s, 0, word);
     WidenHalves(word[0], out.d, out.m);
     const __m256i six = _mm256_set1_epi8(0x3f), four = _mm256_set1_epi8(0x0f), top = _mm256_set1_epi8(0x30);
     out.scale[0] = _mm256_and_si256(word[1], six);
@@ -76,36 +76,62 @@ struct SixBitScales {
     out.minimum[1] = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(word[3], 4), four), high_minimum);
   }
 
-  template <int kGroup>
-  VENEER_INLINE void DecodeGroup(const void* const* rows, std::uint64_t s, Decoded& out) {
-    const __m256i low_half = _mm256_set1_epi8(15);
-    for (int i = 0; i < 4; ++i) {
-      const Block &x = At(rows[i], s), &y = At(rows[i + 4], s);
-      out.first[i] = LoadPair(x.qs + 32 * (kGroup / 2), y.qs + 32 * (kGroup / 2));
-      out.second[i] = LoadPair(x.qs + 32 * (kGroup / 2) + 16, y.qs + 32 * (kGroup / 2) + 16);
-      if constexpr (kGroup % 2 != 0) {
-        out.first[i] = _mm256_srli_epi16(out.first[i], 4);
-        out.second[i] = _mm256_srli_epi16(out.second[i], 4);
-      }
-      out.first[i] = _mm256_and_si256(out.first[i], low_half);
-      out.second[i] = _mm256_and_si256(out.second[i], low_half);
-      if constexpr (kHasFifthBit) {
-        out.first[i] = _mm256_or_si256(out.first[i], FifthBits<kGroup>(LoadPair(x.qh, y.qh)));
-        out.second[i] = _mm256_or_si256(out.second[i], FifthBits<kGroup>(LoadPair(x.qh + 16, y.qh + 16)));
-      }
+  // A run of one pair of rows, a row in each half of a vector: elements 0..15 and 16..31 of its groups, unsigned.
+  struct Decoded {
+    __m256i first[kRun], second[kRun];
+  };
+
+  template <int kFirst>
+  VENEER_INLINE void DecodeHalf(const Block& x, const Block& y, int element, __m256i (&out)[kRun]) {
+    const __m256i stored = LoadPair(x.qs + 16 * kFirst + element, y.qs + 16 * kFirst + element), low_half = _mm256_set1_epi8(15);
+    out[0] = _mm256_and_si256(stored, low_half);
+    out[1] = _mm256_and_si256(_mm256_srli_epi16(stored, 4), low_half);
+    if constexpr (kHasFifthBit) {
+      const __m256i qh = LoadPair(x.qh + element, y.qh + element);
+      out[0] = _mm256_or_si256(out[0], FifthBits<kFirst>(qh));
+      out[1] = _mm256_or_si256(out[1], FifthBits<kFirst + 1>(qh));
     }
   }
 
-  // Four bits: a lane of `pair` is at most 4 x 15 x 127 = 7620, four of them fit 16 bits. Five bits: 15 748, two of them fit.
-  template <int kGroup>
-  VENEER_INLINE __m256i Dot(const Header& header, const Decoded& w, const std::int8_t* x) {
-    const __m256i x_first = _mm256_broadcastsi128_si256(LoadBytes16(x)), x_second = _mm256_broadcastsi128_si256(LoadBytes16(x + 16));
-    __m256i pair[4];
-    for (int i = 0; i < 4; ++i) {
-      pair[i] = _mm256_add_epi16(_mm256_maddubs_epi16(w.first[i], x_first), _mm256_maddubs_epi16(w.second[i], x_second));
-    }
-    const __m256i scales = PickBytes<kGroup % 4, kGroup % 4>(header.scale[kGroup / 4]);
+  template <int kFirst>
+  VENEER_INLINE void Decode(const void* const* rows, std::uint64_t s, int i, Decoded& out) {
+    const Block &x = At(rows[i], s), &y = At(rows[i + 4], s);
+    DecodeHalf<kFirst>(x, y, 0, out.first);
+    DecodeHalf<kFirst>(x, y, 16, out.second);
+  }
+
+  // Four bits: a 16-bit lane is at most 4 x 15 x 127 = 7620, four of them fit 16 bits. Five bits: 15 748, two of them fit.
+  VENEER_INLINE __m256i Products(const Decoded& w, int k, const std::int8_t* q) {
+    const __m256i x_first = _mm256_broadcastsi128_si256(LoadBytes16(q)), x_second = _mm256_broadcastsi128_si256(LoadBytes16(q + 16));
+    return _mm256_add_epi16(_mm256_maddubs_epi16(w.first[k], x_first), _mm256_maddubs_epi16(w.second[k], x_second));
+  }
+  VENEER_INLINE __m256i Scaled(const __m256i pair[4], __m256i scales) {
     return kHasFifthBit ? SumProducts(pair, scales) : _mm256_madd_epi16(SumWords16(pair), scales);
+  }
+
+  template <int kFirst, int kTokens>
+  VENEER_INLINE void Dot(const void* const* rows, std::uint64_t s, const Header& header, const QuantizedActivations& x,
+                         __m256i (&out)[kRun][kTokens]) {
+    const __m256i scales[kRun] = {PickBytes<kFirst % 4, kFirst % 4>(header.scale[kFirst / 4]),
+                                  PickBytes<kFirst % 4 + 1, kFirst % 4 + 1>(header.scale[kFirst / 4])};
+    Decoded w[4];
+    if constexpr (kTokens == 1) {  // products at once: the registers hold one decoded pair of rows, not four
+      __m256i pair[kRun][4];
+      for (int i = 0; i < 4; ++i) {
+        Decode<kFirst>(rows, s, i, w[i]);
+        for (int k = 0; k < kRun; ++k) pair[k][i] = Products(w[i], k, x.q + static_cast<int>(kActivationBlock) * k);
+      }
+      for (int k = 0; k < kRun; ++k) out[k][0] = Scaled(pair[k], scales[k]);
+      return;
+    }
+    for (int i = 0; i < 4; ++i) Decode<kFirst>(rows, s, i, w[i]);
+    for (std::uint32_t t = 0; t < kTokens; ++t) {
+      for (std::uint32_t k = 0; k < kRun; ++k) {
+        __m256i pair[4];
+        for (int i = 0; i < 4; ++i) pair[i] = Products(w[i], static_cast<int>(k), x.q + t * x.q_stride + kActivationBlock * k);
+        out[k][t] = Scaled(pair, scales[k]);
+      }
+    }
   }
 
   template <int kGroup>

@@ -1,11 +1,12 @@
 // Q6_K: superblocks of 256, handled as 8 groups of 32 that match the blocks of quantized activations.
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/avx2/avx2.h"
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
-#include "kernels/avx2/sum_rows.h"
+#include "kernels/avx2/sixteens.h"
 #include "kernels/avx2/superblocks.h"
 #include "kernels/quant_blocks.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 struct Q6_K {
   static constexpr std::uint64_t kBlock = 256;
-  static constexpr int kRows = 8;
+  static constexpr int kRows = 8, kRun = 4, kOffset = 32;
   static constexpr bool kHasMinimum = false;
 
   VENEER_INLINE const BlockQ6_K& At(const void* row, std::uint64_t b) { return static_cast<const BlockQ6_K*>(row)[b]; }
@@ -43,38 +44,31 @@ struct Q6_K {
 
   struct Header {
     __m256 d;
-    __m256i scale[4];  // bytes 0, 1 of a row's word belong to group 2 c, bytes 2, 3 to group 2 c + 1
+    __m256i scale[2][4];
   };
 
   VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
-    __m256i pair[4], word[4];
-    for (int i = 0; i < 4; ++i) pair[i] = LoadPair(At(rows[i], s).scales, At(rows[i + 4], s).scales);
-    Transpose(pair, out.scale);
-    // The last 16 bytes of a block; their last word is two scales and d.
-    for (int i = 0; i < 4; ++i) pair[i] = LoadPair(At(rows[i], s).scales + 2, At(rows[i + 4], s).scales + 2);
-    Transpose(pair, word);
+    ReadScales<BlockQ6_K>(rows, s, offsetof(BlockQ6_K, scales), out.scale);
+    __m256i word[4];
+    ReadColumns<BlockQ6_K>(rows, s, sizeof(BlockQ6_K) - 16, word);  // the last word is two scales, then d
     __m256 unused;
     WidenHalves(word[3], unused, out.d);
   }
 
-  template <int kGroup>
-  VENEER_INLINE void DecodeGroup(const void* const* rows, std::uint64_t s, Decoded& out) {
-    for (int i = 0; i < 4; ++i) {
-      const BlockQ6_K &x = At(rows[i], s), &y = At(rows[i + 4], s);
-      const std::uint64_t low = 64 * (kGroup / 4) + 32 * (kGroup % 2), high = 32 * (kGroup / 4);
-      out.first[i] = Integers<kGroup % 4>(LoadPair(x.ql + low, y.ql + low), LoadPair(x.qh + high, y.qh + high));
-      out.second[i] = Integers<kGroup % 4>(LoadPair(x.ql + low + 16, y.ql + low + 16), LoadPair(x.qh + high + 16, y.qh + high + 16));
-    }
+  template <int h>
+  VENEER_INLINE void Decode(const BlockQ6_K& block, __m256i out[4]) {
+    const __m256i ql = LoadBytes(block.ql + 64 * h), ql32 = LoadBytes(block.ql + 64 * h + 32), qh = LoadBytes(block.qh + 32 * h);
+    out[0] = Integers<0>(ql, qh);
+    out[1] = Integers<1>(ql32, qh);
+    out[2] = Integers<2>(ql, qh);
+    out[3] = Integers<3>(ql32, qh);
   }
 
-  // sum (q - 32) x = sum q x - sum 32 x. Sums of four q x are at most 4 x 63 x 127 = 32 004, of eight (q - 32) x 32 512.
-  template <int kGroup>
-  VENEER_INLINE __m256i Dot(const Header& header, const Decoded& w, const std::int8_t* x) {
-    const __m256i x_first = _mm256_broadcastsi128_si256(LoadBytes16(x)), x_second = _mm256_broadcastsi128_si256(LoadBytes16(x + 16));
-    const __m256i offset = DotHalves(_mm256_set1_epi8(32), _mm256_set1_epi8(32), x_first, x_second);
-    __m256i row[4];
-    for (int i = 0; i < 4; ++i) row[i] = _mm256_sub_epi16(DotHalves(w.first[i], w.second[i], x_first, x_second), offset);
-    return SumProducts(row, PickSigned<kGroup % 2 * 2, kGroup % 2 * 2 + 1>(header.scale[kGroup / 2]));
+  // Sums of four q x are at most 4 x 63 x 127 = 32 004, of eight (q - 32) x 8 x 32 x 127 = 32 512.
+  template <int kFirst, int kTokens>
+  VENEER_INLINE void Dot(const void* const* rows, std::uint64_t s, const Header& header, const QuantizedActivations& x,
+                         __m256i (&out)[kRun][kTokens]) {
+    DotSixteens<Q6_K, kFirst>(rows, s, header, x, out);
   }
 
   template <int kTokens>
