@@ -14,15 +14,16 @@ namespace veneer::kernels::avx2 {
 namespace {
 
 struct Q2_K {
+  using Block = BlockQ2_K;
   static constexpr std::uint64_t kBlock = 256;
   static constexpr int kRows = 8, kRun = 4, kOffset = 0;
   static constexpr bool kHasMinimum = true;
 
-  VENEER_INLINE const BlockQ2_K& At(const void* row, std::uint64_t s) { return static_cast<const BlockQ2_K*>(row)[s]; }
+  VENEER_INLINE const Block& At(const void* row, std::uint64_t s) { return static_cast<const Block*>(row)[s]; }
 
   // Both products are exact; their difference rounds once, as in the scalar table.
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const BlockQ2_K& block = At(row, b / 8);
+    const Block& block = At(row, b / 8);
     const int g = static_cast<int>(b % 8);
     __m256i q = _mm256_srl_epi16(LoadBytes(block.qs + 32 * (g / 4)), _mm_cvtsi32_si128(2 * (g % 4)));
     q = _mm256_and_si256(q, _mm256_set1_epi8(3));
@@ -44,7 +45,7 @@ struct Q2_K {
   };
 
   VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
-    ReadScales<BlockQ2_K>(rows, s, offsetof(BlockQ2_K, scales), out.scale);
+    ReadScales<Block>(rows, s, offsetof(Block, scales), out.scale);
     const __m256i low_half = _mm256_set1_epi8(15);
     for (int c = 0; c < 4; ++c) {
       const __m256i rows_in_order = _mm256_blend_epi32(out.scale[0][c], out.scale[1][c], 0xf0);
@@ -52,12 +53,12 @@ struct Q2_K {
       for (int quad = 0; quad < 2; ++quad) out.scale[quad][c] = _mm256_and_si256(out.scale[quad][c], low_half);
     }
     __m256i word[4];
-    ReadColumns<BlockQ2_K>(rows, s, sizeof(BlockQ2_K) - 16, word);  // the last word is d, dmin
+    ReadColumns<Block>(rows, s, sizeof(Block) - 16, word);  // the last word is d, dmin
     WidenHalves(word[3], out.d, out.m);
   }
 
   template <int h>
-  VENEER_INLINE void Decode(const BlockQ2_K& block, __m256i out[4]) {
+  VENEER_INLINE void Decode(const Block& block, __m256i out[4]) {
     const __m256i stored = LoadBytes(block.qs + 32 * h), mask = _mm256_set1_epi8(3);
     out[0] = _mm256_and_si256(stored, mask);
     out[1] = _mm256_and_si256(_mm256_srli_epi16(stored, 2), mask);

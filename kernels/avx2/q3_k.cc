@@ -14,20 +14,21 @@ namespace veneer::kernels::avx2 {
 namespace {
 
 struct Q3_K {
+  using Block = BlockQ3_K;
   static constexpr std::uint64_t kBlock = 256;
   static constexpr int kRows = 8, kRun = 4, kOffset = 4;
   static constexpr bool kHasMinimum = false;
 
-  VENEER_INLINE const BlockQ3_K& At(const void* row, std::uint64_t s) { return static_cast<const BlockQ3_K*>(row)[s]; }
+  VENEER_INLINE const Block& At(const void* row, std::uint64_t s) { return static_cast<const Block*>(row)[s]; }
 
-  VENEER_INLINE int Scale(const BlockQ3_K& block, int n) {
+  VENEER_INLINE int Scale(const Block& block, int n) {
     const int low = block.scales[n % 8] >> (n < 8 ? 0 : 4) & 15;
     return (low | (block.scales[8 + n % 4] >> 2 * (n / 4) & 3) << 4) - 32;
   }
 
   // (d scale) q, each exact.
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const BlockQ3_K& block = At(row, b / 8);
+    const Block& block = At(row, b / 8);
     const int g = static_cast<int>(b % 8);
     __m256i q = _mm256_srl_epi16(LoadBytes(block.qs + 32 * (g / 4)), _mm_cvtsi32_si128(2 * (g % 4)));
     q = _mm256_and_si256(q, _mm256_set1_epi8(3));
@@ -57,20 +58,20 @@ struct Q3_K {
   }
 
   VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
-    ReadScales<BlockQ3_K>(rows, s, offsetof(BlockQ3_K, scales) - 4, out.scale);  // the last 16 bytes that end before d
+    ReadScales<Block>(rows, s, offsetof(Block, scales) - 4, out.scale);  // the last 16 bytes that end before d
     for (__m256i(&quad)[4] : out.scale) {
       for (int c = 0; c < 3; ++c) quad[c] = quad[c + 1];
       Unpack(quad);
     }
     __m256i word[4];
-    ReadColumns<BlockQ3_K>(rows, s, sizeof(BlockQ3_K) - 16, word);  // the last word is two bytes of scales, then d
+    ReadColumns<Block>(rows, s, sizeof(Block) - 16, word);  // the last word is two bytes of scales, then d
     __m256 unused;
     WidenHalves(word[3], unused, out.d);
   }
 
   // 0..7: two low bits and, as 4, a bit of the mask.
   template <int h>
-  VENEER_INLINE void Decode(const BlockQ3_K& block, __m256i out[4]) {
+  VENEER_INLINE void Decode(const Block& block, __m256i out[4]) {
     const __m256i stored = LoadBytes(block.qs + 32 * h), mask = _mm256_set1_epi8(3);
     const __m256i bits = h == 0 ? LoadBytes(block.hmask) : _mm256_srli_epi16(LoadBytes(block.hmask), 4), bit = _mm256_set1_epi8(4);
     out[0] = _mm256_or_si256(_mm256_and_si256(stored, mask), _mm256_and_si256(_mm256_slli_epi16(bits, 2), bit));

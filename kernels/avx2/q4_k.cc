@@ -19,8 +19,9 @@ VENEER_INLINE __m256i FifthBits(__m256i qh) {
   return _mm256_and_si256(shifted, _mm256_set1_epi8(16));
 }
 
-template <class Block>
+template <class StoredBlock>
 struct SixBitScales {
+  using Block = StoredBlock;
   static constexpr std::uint64_t kBlock = 256;
   static constexpr int kRows = 8, kRun = 2;
   static constexpr bool kHasMinimum = true;

@@ -14,11 +14,12 @@ namespace veneer::kernels::avx2 {
 namespace {
 
 struct Q6_K {
+  using Block = BlockQ6_K;
   static constexpr std::uint64_t kBlock = 256;
   static constexpr int kRows = 8, kRun = 4, kOffset = 32;
   static constexpr bool kHasMinimum = false;
 
-  VENEER_INLINE const BlockQ6_K& At(const void* row, std::uint64_t b) { return static_cast<const BlockQ6_K*>(row)[b]; }
+  VENEER_INLINE const Block& At(const void* row, std::uint64_t b) { return static_cast<const Block*>(row)[b]; }
 
   // Six-bit integers, 0..63, of group k of a half. A shift moves bits across bytes; the masks remove them.
   template <int k>
@@ -29,7 +30,7 @@ struct Q6_K {
   }
 
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const BlockQ6_K& block = At(row, b / 8);
+    const Block& block = At(row, b / 8);
     const int g = static_cast<int>(b % 8), k = g % 4;
     const __m256i ql = LoadBytes(block.ql + 64 * (g / 4) + 32 * (k % 2)), qh = LoadBytes(block.qh + 32 * (g / 4));
     __m256i q = k == 0 ? Integers<0>(ql, qh) : k == 1 ? Integers<1>(ql, qh) : k == 2 ? Integers<2>(ql, qh) : Integers<3>(ql, qh);
@@ -48,15 +49,15 @@ struct Q6_K {
   };
 
   VENEER_INLINE void ReadHeader(const void* const* rows, std::uint64_t s, Header& out) {
-    ReadScales<BlockQ6_K>(rows, s, offsetof(BlockQ6_K, scales), out.scale);
+    ReadScales<Block>(rows, s, offsetof(Block, scales), out.scale);
     __m256i word[4];
-    ReadColumns<BlockQ6_K>(rows, s, sizeof(BlockQ6_K) - 16, word);  // the last word is two scales, then d
+    ReadColumns<Block>(rows, s, sizeof(Block) - 16, word);  // the last word is two scales, then d
     __m256 unused;
     WidenHalves(word[3], unused, out.d);
   }
 
   template <int h>
-  VENEER_INLINE void Decode(const BlockQ6_K& block, __m256i out[4]) {
+  VENEER_INLINE void Decode(const Block& block, __m256i out[4]) {
     const __m256i ql = LoadBytes(block.ql + 64 * h), ql32 = LoadBytes(block.ql + 64 * h + 32), qh = LoadBytes(block.qh + 32 * h);
     out[0] = Integers<0>(ql, qh);
     out[1] = Integers<1>(ql32, qh);

@@ -1,5 +1,6 @@
 // What the types with superblocks of 256 share: eight rows at once, in runs of a few groups of 32 elements whose stored bytes overlap.
 // Integer sums of a group, and scales of a superblock, end with row r in the 32-bit word r of a vector. A type has
+//   Block, At(row, s)                            the stored superblock, and superblock s of a row
 //   Header, ReadHeader(rows, s, out)             scales of superblock s; members d and, in types with a minimum, m: f32 of rows 0..7
 //   kRun                                         groups in a run
 //   Dot<kFirst>(rows, s, header, x, out)         out[k][t]: scaled integer sums of groups kFirst + k against token t of x
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 
+#include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
 #include "kernels/avx2/sum_rows.h"
 #include "kernels/kernels.h"
@@ -50,7 +52,7 @@ inline constexpr int kZero = 0x80;
 template <int kFirst, int kSecond>
 VENEER_INLINE __m256i PickBytes(__m256i words) {
   constexpr int kPick = static_cast<int>(0x80008000u | kFirst | kSecond << 16);
-  constexpr int kStep = (kFirst == kZero ? 0 : 4) | (kSecond == kZero ? 0 : 4 << 16);  // from word to word
+  constexpr int kStep = (kFirst == kZero ? 0 : 4) | (kSecond == kZero ? 0 : 4 << 16);                 // from word to word
   const __m256i pick = _mm256_setr_epi32(kPick, kPick + kStep, kPick + 2 * kStep, kPick + 3 * kStep,  //
                                          kPick, kPick + kStep, kPick + 2 * kStep, kPick + 3 * kStep);
   return _mm256_shuffle_epi8(words, pick);
@@ -91,6 +93,7 @@ VENEER_INLINE void MultiplySuperblocks(const void* const* rows, std::uint64_t bl
   for (std::uint64_t s = 0; s < blocks / 8; ++s) {
     typename Type::Header header;
     Type::ReadHeader(rows, s, header);
+    for (int r = 0; r < 8; ++r) PrefetchAhead<sizeof(typename Type::Block)>(&Type::At(rows[r], s));
     MultiplyRun<Type, kTokens, 0>(rows, s, header, x, total);
     if constexpr (Type::kRun == 2) MultiplyRun<Type, kTokens, 2>(rows, s, header, x, total);
     MultiplyRun<Type, kTokens, 4>(rows, s, header, x, total);
