@@ -28,9 +28,8 @@ struct Iq4Nl {
     const __m128i stored = LoadBytes16(block.qs);
     const __m256i q = Look(_mm256_inserti128_si256(_mm256_castsi128_si256(stored), _mm_srli_epi16(stored, 4), 1));
     const __m256 d = _mm256_set1_ps(WidenHalf(block.d));
-    const __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
-    const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
-    for (int v = 0; v < 4; ++v) w[v] = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])), d);
+    WidenBytes(q, w);
+    for (int v = 0; v < 4; ++v) w[v] = _mm256_mul_ps(w[v], d);
   }
 
   // |x| times w with the sign of x: neither is -128, so both stay right, and 2 x 127 x 127 fits 16 bits.

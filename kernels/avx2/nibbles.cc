@@ -39,10 +39,9 @@ struct Nibbles {
     }
     q = _mm256_sub_epi8(q, _mm256_set1_epi8(kOffset));
     const __m256 d = _mm256_set1_ps(WidenHalf(block.d));
-    const __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
-    const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
+    WidenBytes(q, w);
     for (int v = 0; v < 4; ++v) {
-      w[v] = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])), d);
+      w[v] = _mm256_mul_ps(w[v], d);
       if constexpr (kHasMinimum) w[v] = _mm256_add_ps(w[v], _mm256_set1_ps(WidenHalf(block.m)));
     }
   }

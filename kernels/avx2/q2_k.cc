@@ -28,13 +28,12 @@ struct Q2_K {
     __m256i q = _mm256_srl_epi16(LoadBytes(block.qs + 32 * (g / 4)), _mm_cvtsi32_si128(2 * (g % 4)));
     q = _mm256_and_si256(q, _mm256_set1_epi8(3));
     const float d = WidenHalf(block.d), dmin = WidenHalf(block.dmin);
-    const __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
-    const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
+    WidenBytes(q, w);
     for (int v = 0; v < 4; ++v) {
       const int pair = block.scales[2 * g + v / 2];
       const __m256 scale = _mm256_set1_ps(d * static_cast<float>(pair & 15));
       const __m256 minimum = _mm256_set1_ps(dmin * static_cast<float>(pair >> 4));
-      w[v] = _mm256_sub_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])), scale), minimum);
+      w[v] = _mm256_sub_ps(_mm256_mul_ps(w[v], scale), minimum);
     }
   }
 

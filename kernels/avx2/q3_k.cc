@@ -37,9 +37,8 @@ struct Q3_K {
     const float d = WidenHalf(block.d);
     const __m256 scale[2] = {_mm256_set1_ps(d * static_cast<float>(Scale(block, 2 * g))),
                              _mm256_set1_ps(d * static_cast<float>(Scale(block, 2 * g + 1)))};
-    const __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
-    const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
-    for (int v = 0; v < 4; ++v) w[v] = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])), scale[v / 2]);
+    WidenBytes(q, w);
+    for (int v = 0; v < 4; ++v) w[v] = _mm256_mul_ps(w[v], scale[v / 2]);
   }
 
   struct Header {

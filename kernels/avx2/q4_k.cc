@@ -54,9 +54,8 @@ struct SixBitScales {
     const auto byte = [&](const std::uint32_t pair[2]) { return static_cast<float>(pair[g / 4] >> 8 * (g % 4) & 63); };
     const __m256 d = _mm256_set1_ps(WidenHalf(block.d) * byte(words.scale));
     const __m256 m = _mm256_set1_ps(WidenHalf(block.dmin) * byte(words.minimum));
-    const __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
-    const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
-    for (int v = 0; v < 4; ++v) w[v] = _mm256_sub_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])), d), m);
+    WidenBytes(q, w);
+    for (int v = 0; v < 4; ++v) w[v] = _mm256_sub_ps(_mm256_mul_ps(w[v], d), m);
   }
 
   struct Header {

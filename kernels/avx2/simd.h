@@ -35,6 +35,13 @@ VENEER_INLINE std::int32_t Int32At(const void* p) {
   return value;
 }
 
+// 32 signed bytes in order.
+VENEER_INLINE void WidenBytes(__m256i bytes, __m256 out[4]) {
+  const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+  const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
+  for (int v = 0; v < 4; ++v) out[v] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v]));
+}
+
 // Lanes 8 apart, then halves of 4, 2, 1.
 VENEER_INLINE float SumLanes(__m256 a, __m256 b, __m256 c, __m256 d) {
   const __m256 s = _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d));
