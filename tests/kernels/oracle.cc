@@ -9,13 +9,20 @@ namespace veneer::kernels_test {
 namespace {
 
 const StoredType kTypes[] = {
-    {VNR_F32, "F32", 1, 4, false, false, {}},          {VNR_F16, "F16", 1, 2, false, false, {}},
-    {VNR_BF16, "BF16", 1, 2, false, false, {}},        {VNR_Q4_0, "Q4_0", 32, 18, false, true, {0}},
-    {VNR_Q4_1, "Q4_1", 32, 20, true, true, {0, 2}},    {VNR_Q5_0, "Q5_0", 32, 22, false, true, {0}},
-    {VNR_Q5_1, "Q5_1", 32, 24, true, true, {0, 2}},    {VNR_Q8_0, "Q8_0", 32, 34, false, true, {0}},
-    {VNR_Q2_K, "Q2_K", 256, 84, true, true, {80, 82}}, {VNR_Q3_K, "Q3_K", 256, 110, false, true, {108}},
-    {VNR_Q4_K, "Q4_K", 256, 144, true, true, {0, 2}},  {VNR_Q5_K, "Q5_K", 256, 176, true, true, {0, 2}},
-    {VNR_Q6_K, "Q6_K", 256, 210, false, true, {208}},  {VNR_IQ4_NL, "IQ4_NL", 32, 18, false, true, {0}},
+    {VNR_F32, "F32", 1, 4, false, false, {}},
+    {VNR_F16, "F16", 1, 2, false, false, {}},
+    {VNR_BF16, "BF16", 1, 2, false, false, {}},
+    {VNR_Q4_0, "Q4_0", 32, 18, false, true, {0}},
+    {VNR_Q4_1, "Q4_1", 32, 20, true, true, {0, 2}},
+    {VNR_Q5_0, "Q5_0", 32, 22, false, true, {0}},
+    {VNR_Q5_1, "Q5_1", 32, 24, true, true, {0, 2}},
+    {VNR_Q8_0, "Q8_0", 32, 34, false, true, {0}},
+    {VNR_Q2_K, "Q2_K", 256, 84, true, true, {80, 82}, 0, 16},
+    {VNR_Q3_K, "Q3_K", 256, 110, false, true, {108}, 96, 12},
+    {VNR_Q4_K, "Q4_K", 256, 144, true, true, {0, 2}, 4, 12},
+    {VNR_Q5_K, "Q5_K", 256, 176, true, true, {0, 2}, 4, 12},
+    {VNR_Q6_K, "Q6_K", 256, 210, false, true, {208}, 192, 16},
+    {VNR_IQ4_NL, "IQ4_NL", 32, 18, false, true, {0}},
 };
 
 std::uint16_t Word(const std::uint8_t* p) { return static_cast<std::uint16_t>(p[0] + 256 * p[1]); }

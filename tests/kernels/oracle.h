@@ -23,9 +23,10 @@ struct StoredType {
   int type;
   const char* name;
   std::uint64_t block, block_bytes;
-  bool minimum;                       // y = q d + m
-  bool quantized;                     // fast mode multiplies it with quantized activations
-  std::vector<std::uint64_t> halves;  // where a block holds its half scales; empty for float types
+  bool minimum;                            // y = q d + m
+  bool quantized;                          // fast mode multiplies it with quantized activations
+  std::vector<std::uint64_t> halves;       // where a block holds its half scales; empty for float types
+  std::uint64_t scales = 0, n_scales = 0;  // bytes of a superblock's integer scales
 
   std::uint64_t RowBytes(std::uint64_t cols) const { return cols / block * block_bytes; }
 };
