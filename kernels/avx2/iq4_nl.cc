@@ -45,7 +45,9 @@ struct Iq4Nl {
         first[i] = Look(stored);
         second[i] = Look(_mm256_srli_epi16(stored, 4));
       }
-      for (std::uint64_t r = b % 2 * 4; r < b % 2 * 4 + 4; ++r) PrefetchAhead<1>(&At(rows[r], b));  // two blocks are less than a line
+      if (b % 8 == 0) {
+        for (int r = 0; r < kRows; ++r) PrefetchAhead<8 * sizeof(BlockIq4Nl)>(&At(rows[r], b));
+      }
       const __m256 w_d = WidenEight(At(rows[0], b).d, At(rows[1], b).d, At(rows[2], b).d, At(rows[3], b).d,  //
                                     At(rows[4], b).d, At(rows[5], b).d, At(rows[6], b).d, At(rows[7], b).d);
       for (std::uint32_t t = 0; t < kTokens; ++t) {

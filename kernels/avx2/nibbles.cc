@@ -105,7 +105,9 @@ struct Nibbles {
     Decoded w;
     for (std::uint64_t b = 0; b < blocks; ++b) {
       DecodeRows(rows, b, w);
-      for (std::uint64_t r = b % 2 * 4; r < b % 2 * 4 + 4; ++r) PrefetchAhead<1>(&At(rows[r], b));  // two blocks are less than a line
+      if (b % 8 == 0) {
+        for (int r = 0; r < kRows; ++r) PrefetchAhead<8 * sizeof(Block)>(&At(rows[r], b));
+      }
       for (std::uint32_t t = 0; t < kTokens; ++t) {
         const std::int32_t sum = x.sum[t * x.block_stride + b];
         const __m256 d = _mm256_broadcast_ss(x.d + t * x.block_stride + b);
