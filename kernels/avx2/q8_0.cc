@@ -36,6 +36,7 @@ struct Q8_0 {
       for (int r = 0; r < kRows; ++r) {
         w[r] = LoadBytes(At(rows[r], b).qs);
         magnitude[r] = _mm256_abs_epi8(w[r]);
+        PrefetchAhead<1>(&At(rows[r], b));
       }
       const __m128 w_d = WidenFour(At(rows[0], b).d, At(rows[1], b).d, At(rows[2], b).d, At(rows[3], b).d);
       for (std::uint32_t t = 0; t < kTokens; ++t) {
