@@ -13,7 +13,8 @@ extern const TypeKernels kQ4_0, kQ4_1, kQ5_0, kQ5_1;  // nibbles.cc
 extern const TypeKernels kQ8_0;                       // q8_0.cc
 extern const TypeKernels kQ6_K;                       // q6_k.cc
 
-void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);  // quantize.cc
+void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);                // quantize.cc
+void PackActivations(const QuantizedActivations& x, std::uint32_t tokens, std::uint64_t blocks, PackedBlock* packed);  // tile.cc
 
 // vectors.cc
 float Dot(const float* a, const float* b, std::uint64_t n);

@@ -5,6 +5,7 @@
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -23,8 +24,9 @@ VENEER_INLINE __m256i LoadPair(const std::uint8_t* low, const std::uint8_t* high
 }
 
 // Values are (q - kOffset) d, or q d + m when the block has m.
-template <class Block, int kOffset>
+template <class Block, int kZeroPoint>
 struct Nibbles {
+  static constexpr int kOffset = kZeroPoint;
   static constexpr std::uint64_t kBlock = 32, kBlockBytes = sizeof(Block);
   static constexpr int kRows = 8;
   static constexpr bool kHasMinimum = requires(Block block) { block.m; };
@@ -32,8 +34,8 @@ struct Nibbles {
 
   VENEER_INLINE const Block& At(const void* row, std::uint64_t b) { return static_cast<const Block*>(row)[b]; }
 
-  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const Block& block = At(row, b);
+  // 32 unsigned integers in order.
+  VENEER_INLINE __m256i Integers(const Block& block) {
     const __m128i stored = LoadBytes16(block.qs);
     __m256i q = _mm256_inserti128_si256(_mm256_castsi128_si256(stored), _mm_srli_epi16(stored, 4), 1);
     q = _mm256_and_si256(q, _mm256_set1_epi8(15));
@@ -41,7 +43,12 @@ struct Nibbles {
       const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
       q = _mm256_or_si256(q, FifthBits(_mm256_set1_epi32(Int32At(block.qh)), spread));
     }
-    q = _mm256_sub_epi8(q, _mm256_set1_epi8(kOffset));
+    return q;
+  }
+
+  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
+    const Block& block = At(row, b);
+    const __m256i q = _mm256_sub_epi8(Integers(block), _mm256_set1_epi8(kOffset));
     const __m256 d = _mm256_set1_ps(WidenHalf(block.d));
     const __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
     const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
@@ -135,11 +142,20 @@ struct Nibbles {
     }
     for (int t = 0; t < kTokens; ++t) _mm256_store_ps(out[t], total[t]);
   }
+
+  static constexpr int kMax = kHasFifthBit ? 31 : 15;
+  static constexpr bool kHasHalfScales = false;
+  VENEER_INLINE void Unpack(const void* row, std::uint64_t b, TileRow& out) {
+    const Block& block = At(row, b);
+    out.u = Integers(block);
+    out.d = WidenHalf(block.d);
+    if constexpr (kHasMinimum) out.m = WidenHalf(block.m);
+  }
 };
 
 template <class Type>
 constexpr TypeKernels Make() {
-  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>};
+  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>, MultiplyTile<Type>};
 }
 
 }  // namespace

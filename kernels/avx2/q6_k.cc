@@ -5,6 +5,7 @@
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/sum_rows.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -29,25 +30,23 @@ struct Q6_K {
     return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(top, _mm256_set1_epi8(48)));
   }
 
+  VENEER_INLINE __m256i IntegersAt(const BlockQ6_K& block, int g) {
+    switch (g % 4) {  // group number as a constant: shifts take immediates
+      case 0:
+        return g < 4 ? Integers(block, 0) : Integers(block, 4);
+      case 1:
+        return g < 4 ? Integers(block, 1) : Integers(block, 5);
+      case 2:
+        return g < 4 ? Integers(block, 2) : Integers(block, 6);
+      default:
+        return g < 4 ? Integers(block, 3) : Integers(block, 7);
+    }
+  }
+
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
     const BlockQ6_K& block = At(row, b / 8);
     const int g = static_cast<int>(b % 8);
-    __m256i q;
-    switch (g % 4) {  // group number as a constant: shifts take immediates
-      case 0:
-        q = g < 4 ? Integers(block, 0) : Integers(block, 4);
-        break;
-      case 1:
-        q = g < 4 ? Integers(block, 1) : Integers(block, 5);
-        break;
-      case 2:
-        q = g < 4 ? Integers(block, 2) : Integers(block, 6);
-        break;
-      default:
-        q = g < 4 ? Integers(block, 3) : Integers(block, 7);
-        break;
-    }
-    q = _mm256_sub_epi8(q, _mm256_set1_epi8(32));
+    const __m256i q = _mm256_sub_epi8(IntegersAt(block, g), _mm256_set1_epi8(32));
     const float d = WidenHalf(block.d);  // (d scale) q, each exact: 11 + 7 + 5 bits
     const __m256 scale[2] = {_mm256_set1_ps(d * static_cast<float>(block.scales[2 * g])),
                              _mm256_set1_ps(d * static_cast<float>(block.scales[2 * g + 1]))};
@@ -102,10 +101,20 @@ struct Q6_K {
     }
     for (int t = 0; t < kTokens; ++t) _mm_store_ps(out[t], total[t]);
   }
+
+  static constexpr int kMax = 63, kOffset = 32;
+  static constexpr bool kHasMinimum = false, kHasHalfScales = true;
+  VENEER_INLINE void Unpack(const void* row, std::uint64_t b, TileRow& out) {
+    const BlockQ6_K& block = At(row, b / 8);
+    const int g = static_cast<int>(b % 8);
+    out.u = IntegersAt(block, g);
+    out.d = WidenHalf(block.d);
+    out.half_scales = HalfFactors(block.scales[2 * g], block.scales[2 * g + 1]);
+  }
 };
 
 }  // namespace
 
-const TypeKernels kQ6_K = {DequantizeRow<Q6_K>, DotRows<Q6_K>, DotRowsQ8<Q6_K>};
+const TypeKernels kQ6_K = {DequantizeRow<Q6_K>, DotRows<Q6_K>, DotRowsQ8<Q6_K>, MultiplyTile<Q6_K>};
 
 }  // namespace veneer::kernels::avx2

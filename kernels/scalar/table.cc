@@ -19,6 +19,7 @@ Table Make() {
   SetType(table, VNR_Q8_0, kQ8_0);
   SetType(table, VNR_Q6_K, kQ6_K);
   table.quantize_activations = QuantizeActivations;
+  table.pack_activations = PackActivations;
   table.dot = Dot;
   table.dot_f16 = DotF16;
   table.axpy = Axpy;
