@@ -89,28 +89,30 @@ VENEER_INLINE void StoreSteps(const __m256i u[8], std::uint8_t* steps) {
   }
 }
 
-// Block b of 16 rows.
+template <class T>
+VENEER_INLINE void Store(std::uint8_t* p, T value) {
+  __builtin_memcpy(p, &value, sizeof value);
+}
+
+// Block b of 16 rows. They are as many streams from memory, more than the hardware follows, so each fetches its next lines itself.
 template <class Type>
 VENEER_INLINE void UnpackBlock(const void* const* rows, std::uint64_t b, std::uint8_t* panel) {
   using F = Form<Type>;
   for (int h = 0; h < 2; ++h) {
     __m256i u[8];
-    alignas(32) float d[8], m[8];
-    alignas(32) std::int32_t half_scales[8], half_minima[8];
+    std::uint8_t* half = panel + 32 * h;
     for (int r = 0; r < 8; ++r) {
       TileRow row;
+      const auto* next = static_cast<const char*>(rows[8 * h + r]) + b * kActivationBlock / Type::kBlock * Type::kBlockBytes;
+      _mm_prefetch(next + 256, _MM_HINT_T0);
       Type::Unpack(rows[8 * h + r], b, row);
       u[r] = row.u;
-      d[r] = row.d;
-      if constexpr (Type::kHasMinimum) m[r] = row.m;
-      if constexpr (Type::kHasMinimum && Type::kHasHalfScales) half_minima[r] = row.half_minima;
-      if constexpr (Type::kHasHalfScales) half_scales[r] = row.half_scales;
+      std::uint8_t* of_row = half + 4 * r;
+      Store(of_row + F::kD, row.d);
+      if constexpr (Type::kHasMinimum) Store(of_row + F::kM, row.m);
+      if constexpr (Type::kHasMinimum && Type::kHasHalfScales) Store(of_row + F::kHalfMinima, row.half_minima);
+      if constexpr (Type::kHasHalfScales) Store(of_row + F::kHalfScales, row.half_scales);
     }
-    std::uint8_t* half = panel + 32 * h;
-    _mm256_store_ps(reinterpret_cast<float*>(half + F::kD), _mm256_load_ps(d));
-    if constexpr (Type::kHasMinimum) _mm256_store_ps(reinterpret_cast<float*>(half + F::kM), _mm256_load_ps(m));
-    if constexpr (Type::kHasMinimum && Type::kHasHalfScales) StorePanel(half + F::kHalfMinima, LoadBytes(half_minima));
-    if constexpr (Type::kHasHalfScales) StorePanel(half + F::kHalfScales, LoadBytes(half_scales));
     StoreSteps(u, half);
   }
 }
@@ -244,10 +246,18 @@ __attribute__((noinline)) void MultiplyPanel(const std::uint8_t* panel, std::uin
                                              std::uint32_t n_rows, std::uint32_t tokens, float* y, std::uint64_t y_stride) {
   alignas(32) Totals totals = {};
   if (!is_first) {
-    for (std::uint32_t t = 0; t < tokens; ++t) __builtin_memcpy(totals[t], y + t * y_stride, n_rows * sizeof(float));
+    for (std::uint32_t t = 0; t < tokens; ++t) {
+      for (std::uint32_t r = 0; r < n_rows; ++r) totals[t][r] = y[t * y_stride + r];
+    }
   }
   for (std::uint64_t b = 0; b < blocks; ++b) AddBlock<Type>(panel + b * Form<Type>::kSize, x[b], totals);
-  for (std::uint32_t t = 0; t < tokens; ++t) __builtin_memcpy(y + t * y_stride, totals[t], n_rows * sizeof(float));
+  for (std::uint32_t t = 0; t < tokens; ++t) {
+    if (n_rows == kPanelRows) {
+      __builtin_memcpy(y + t * y_stride, totals[t], sizeof totals[t]);
+    } else {
+      for (std::uint32_t r = 0; r < n_rows; ++r) y[t * y_stride + r] = totals[t][r];
+    }
+  }
 }
 
 template <class Type>
