@@ -59,6 +59,7 @@ struct Table {
 
   // The same product from quantized activations; fast mode. Exact integers inside an activation block of 32, then in block order
   //   total = fma(integer sum, d_w * d_x, total), and for types with a minimum m also total = fma(sum_x, m_w * d_x, total).
+  // Superblocks of 256: scales inside it are integers and part of the integer sum; the minimum is fma(integer sum of min x, -(dmin * d_x)).
   // Bit-equal across ISAs. Rows are read as several streams: a call with (n_rows / 8) odd keeps them off one another's cache sets.
   // nullptr for types that fast mode multiplies with f32 activations (F32, F16, BF16).
   using DotRowsQ8 = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const QuantizedActivations& x,

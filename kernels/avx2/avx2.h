@@ -11,7 +11,11 @@ namespace veneer::kernels::avx2 {
 extern const TypeKernels kF32, kF16, kBF16;           // floats.cc
 extern const TypeKernels kQ4_0, kQ4_1, kQ5_0, kQ5_1;  // nibbles.cc
 extern const TypeKernels kQ8_0;                       // q8_0.cc
+extern const TypeKernels kQ2_K;                       // q2_k.cc
+extern const TypeKernels kQ3_K;                       // q3_k.cc
+extern const TypeKernels kQ4_K, kQ5_K;                // q4_k.cc
 extern const TypeKernels kQ6_K;                       // q6_k.cc
+extern const TypeKernels kIq4Nl;                      // iq4_nl.cc
 
 void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);                // quantize.cc
 void PackActivations(const QuantizedActivations& x, std::uint32_t tokens, std::uint64_t blocks, PackedBlock* packed);  // tile.cc

@@ -37,6 +37,7 @@ struct Q8_0 {
       for (int r = 0; r < kRows; ++r) {
         w[r] = LoadBytes(At(rows[r], b).qs);
         magnitude[r] = _mm256_abs_epi8(w[r]);
+        PrefetchAhead<1>(&At(rows[r], b));
       }
       const __m128 w_d = WidenFour(At(rows[0], b).d, At(rows[1], b).d, At(rows[2], b).d, At(rows[3], b).d);
       for (std::uint32_t t = 0; t < kTokens; ++t) {
@@ -54,7 +55,7 @@ struct Q8_0 {
 
   static constexpr int kMax = 128, kOffset = 0;
   static constexpr bool kHasMinimum = false, kHasHalfScales = false;
-  VENEER_INLINE void Unpack(const void* row, std::uint64_t b, TileRow& out) {
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
     out.u = LoadBytes(At(row, b).qs);
     out.d = WidenHalf(At(row, b).d);
   }

@@ -17,7 +17,12 @@ Table Make() {
   SetType(table, VNR_Q5_0, kQ5_0);
   SetType(table, VNR_Q5_1, kQ5_1);
   SetType(table, VNR_Q8_0, kQ8_0);
+  SetType(table, VNR_Q2_K, kQ2_K);
+  SetType(table, VNR_Q3_K, kQ3_K);
+  SetType(table, VNR_Q4_K, kQ4_K);
+  SetType(table, VNR_Q5_K, kQ5_K);
   SetType(table, VNR_Q6_K, kQ6_K);
+  SetType(table, VNR_IQ4_NL, kIq4Nl);
   table.quantize_activations = QuantizeActivations;
   table.pack_activations = PackActivations;
   table.dot = Dot;

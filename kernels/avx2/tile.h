@@ -3,7 +3,8 @@
 //   kMax, kOffset     u = w + kOffset is an unsigned byte, at most kMax; kOffset = 0 in types with a minimum. kMax = 128: any int8 w
 //   kHasHalfScales    the integer sum of each half of a block of 32 has an integer factor of its own, |factor| <= 128
 //   kHasMinimum       values are q d - ..., a second term from the sums of x
-//   Unpack(row, b, out)      block b of a row: TileRow
+//   At(row, i)         stored block i of a row
+//   UnpackRow(row, b, out)    block b of a row: TileRow
 // Integers are exact by the bounds at Form, and each (row, token) takes the fused multiply-adds of dot_rows_q8 in the same order.
 #ifndef VENEER_KERNELS_AVX2_TILE_H_
 #define VENEER_KERNELS_AVX2_TILE_H_
@@ -17,10 +18,10 @@ namespace veneer::kernels::avx2 {
 namespace {  // NOLINT: internal linkage on purpose, see simd.h
 
 struct TileRow {
-  __m256i u;                              // 32 columns in order
-  float d, m;                             // m: factor of the minimum's integer, only for types with kHasMinimum
-  std::int32_t half_scales;               // two int16: columns 0..15 in the low half; only with kHasHalfScales
-  std::int32_t half_minima = 0x00010001;  // likewise, factors of the sums of x; only with kHasMinimum
+  __m256i u;                 // 32 columns in order
+  float d, m;                // m: factor of the minimum's integer, only for types with kHasMinimum
+  std::int32_t half_scales;  // two int16: columns 0..15 in the low half; only with kHasHalfScales
+  std::int32_t half_minima;  // likewise, factors of the sums of x; only with kHasMinimum too
 };
 
 // Factors of columns 0..15 and 16..31, as TileRow holds them.
@@ -103,9 +104,8 @@ VENEER_INLINE void UnpackBlock(const void* const* rows, std::uint64_t b, std::ui
     std::uint8_t* half = panel + 32 * h;
     for (int r = 0; r < 8; ++r) {
       TileRow row;
-      const auto* next = static_cast<const char*>(rows[8 * h + r]) + b * kActivationBlock / Type::kBlock * Type::kBlockBytes;
-      _mm_prefetch(next + 256, _MM_HINT_T0);
-      Type::Unpack(rows[8 * h + r], b, row);
+      _mm_prefetch(reinterpret_cast<const char*>(&Type::At(rows[8 * h + r], b * kActivationBlock / Type::kBlock)) + 256, _MM_HINT_T0);
+      Type::UnpackRow(rows[8 * h + r], b, row);
       u[r] = row.u;
       std::uint8_t* of_row = half + 4 * r;
       Store(of_row + F::kD, row.d);

@@ -23,8 +23,10 @@ struct StoredType {
   int type;
   const char* name;
   std::uint64_t block, block_bytes;
-  bool minimum;    // y = q d + m
-  bool quantized;  // fast mode multiplies it with quantized activations
+  bool minimum;                            // y = q d + m
+  bool quantized;                          // fast mode multiplies it with quantized activations
+  std::vector<std::uint64_t> halves;       // where a block holds its half scales; empty for float types
+  std::uint64_t scales = 0, n_scales = 0;  // bytes of a superblock's integer scales
 
   std::uint64_t RowBytes(std::uint64_t cols) const { return cols / block * block_bytes; }
 };
@@ -54,6 +56,9 @@ std::vector<std::uint8_t> RandomRow(const StoredType& type, std::uint64_t cols, 
 
 // Values of a stored row, exact.
 std::vector<double> RowValues(const StoredType& type, const std::uint8_t* row, std::uint64_t cols);
+
+// The part m of every value, exact; zeros in types without a minimum.
+std::vector<double> RowMinimums(const StoredType& type, const std::uint8_t* row, std::uint64_t cols);
 
 std::vector<float> RandomFloats(std::uint64_t n, Random& random, double scale = 1);
 
