@@ -85,6 +85,19 @@ struct Table {
   float (*dot_f16)(const float* a, const std::uint16_t* b, std::uint64_t n);  // b: IEEE half
   void (*axpy)(float scale, const float* x, float* y, std::uint64_t n);       // y += scale * x, one FMA each
   void (*axpy_f16)(float scale, const std::uint16_t* x, float* y, std::uint64_t n);
+  // y_t += w[t * w_stride + r] * row r for every y_t = y + t * y_stride of n elements, in ascending r: the bits of axpy row by row, but a
+  // row is read once for several y.
+  struct RowSum {
+    const void* rows;  // row r at byte r * row_bytes
+    std::uint64_t row_bytes, n_rows, n;
+    const float* w;
+    std::uint64_t w_stride;
+    float* y;
+    std::uint64_t y_stride;
+    std::uint32_t n_y;
+  };
+  void (*axpy_rows)(const RowSum& sum);                                      // rows of f32
+  void (*axpy_rows_f16)(const RowSum& sum);                                  // rows of half
   void (*mul)(const float* a, const float* b, float* out, std::uint64_t n);  // out may be a
   void (*add)(const float* a, float* y, std::uint64_t n);                    // y += a
   void (*to_f16)(const float* x, std::uint16_t* out, std::uint64_t n);       // round to nearest even

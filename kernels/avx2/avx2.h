@@ -25,6 +25,8 @@ float Dot(const float* a, const float* b, std::uint64_t n);
 float DotF16(const float* a, const std::uint16_t* b, std::uint64_t n);
 void Axpy(float scale, const float* x, float* y, std::uint64_t n);
 void AxpyF16(float scale, const std::uint16_t* x, float* y, std::uint64_t n);
+void AxpyRows(const Table::RowSum& sum);
+void AxpyRowsF16(const Table::RowSum& sum);
 void Mul(const float* a, const float* b, float* out, std::uint64_t n);
 void Add(const float* a, float* y, std::uint64_t n);
 void ToF16(const float* x, std::uint16_t* out, std::uint64_t n);

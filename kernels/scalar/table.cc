@@ -29,6 +29,8 @@ Table Make() {
   table.dot_f16 = DotF16;
   table.axpy = Axpy;
   table.axpy_f16 = AxpyF16;
+  table.axpy_rows = AxpyRows;
+  table.axpy_rows_f16 = AxpyRowsF16;
   table.mul = Mul;
   table.add = Add;
   table.to_f16 = ToF16;

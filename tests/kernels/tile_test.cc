@@ -53,18 +53,6 @@ struct Activations {
   }
 };
 
-// Bytes of one value everywhere but in the half scales of the block, which stay: the largest integers.
-void Saturate(const StoredType& type, Matrix& matrix, std::uint8_t byte) {
-  for (std::vector<std::uint8_t>& row : matrix.storage) {
-    const std::size_t start = row.size() % type.block_bytes;
-    for (std::size_t i = start; i < row.size(); ++i) {
-      const std::size_t offset = (i - start) % type.block_bytes;
-      const bool is_half = type.block == 256 ? offset >= type.block_bytes - 2 : offset < (type.minimum ? 4u : 2u);
-      if (!is_half) row[i] = byte;
-    }
-  }
-}
-
 struct Scratch {
   std::unique_ptr<void, decltype(&std::free)> data{std::aligned_alloc(64, kernels::kTileScratchBytes), &std::free};
   Scratch() { std::memset(data.get(), 0xa5, kernels::kTileScratchBytes); }
