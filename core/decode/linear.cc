@@ -248,6 +248,12 @@ void LinearGroup::RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64
                           LinearScratch& scratch, const Output& output) const {
   const std::uint64_t lanes = lane1 - lane0, stride = TileOf(plan, tokens);
   const bool is_packed = IsPacked(plan, tokens);
+  if (is_packed && plan.overlays.empty() && plan.staged->bias.empty() && !output.accumulate) {  // nothing to do on the tile in the cache
+    for (std::uint32_t t0 = 0; t0 < tokens; t0 += kTileTokens)
+      BaseRows(plan, lane0, lane1, t0, std::min(kTileTokens, tokens - t0), scratch, scratch.panel_ + worker * kernels::kTileScratchBytes,
+               output.y + t0 * output.stride + lane0, output.stride);
+    return;
+  }
   const std::uint32_t step = is_packed ? kTileTokens : kTokenBlock;
   float* tile = scratch.tile_ + worker * scratch.tile_floats_;
   std::byte* panel = is_packed ? scratch.panel_ + worker * kernels::kTileScratchBytes : nullptr;
