@@ -95,8 +95,8 @@ VENEER_INLINE void Store(std::uint8_t* p, T value) {
   __builtin_memcpy(p, &value, sizeof value);
 }
 
-// Block b of 16 rows. They are as many streams from memory, more than the hardware follows, so each fetches ahead itself (16 tokens, weights
-// from memory: 185 GOP/s; 164 without or 512 bytes ahead, 160 when a pass before fetches everything).
+// Block b of 16 rows. They are as many streams from memory, more than the hardware follows, so each fetches ahead itself (16 tokens,
+// weights from memory: 185 GOP/s; 164 without or 512 bytes ahead, 160 when a pass before fetches everything).
 template <class Type>
 VENEER_INLINE void UnpackBlock(const void* const* rows, std::uint64_t b, std::uint8_t* panel) {
   using F = Form<Type>;
