@@ -6,6 +6,7 @@
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
 #include "kernels/avx2/sum_rows.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -23,12 +24,15 @@ struct Iq4Nl {
     return _mm256_shuffle_epi8(table, _mm256_and_si256(bytes, _mm256_set1_epi8(15)));
   }
 
-  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const BlockIq4Nl& block = At(row, b);
+  // 32 of them, in order.
+  VENEER_INLINE __m256i Values(const BlockIq4Nl& block) {
     const __m128i stored = LoadBytes16(block.qs);
-    const __m256i q = Look(_mm256_inserti128_si256(_mm256_castsi128_si256(stored), _mm_srli_epi16(stored, 4), 1));
-    const __m256 d = _mm256_set1_ps(WidenHalf(block.d));
-    WidenBytes(q, w);
+    return Look(_mm256_inserti128_si256(_mm256_castsi128_si256(stored), _mm_srli_epi16(stored, 4), 1));
+  }
+
+  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
+    const __m256 d = _mm256_set1_ps(WidenHalf(At(row, b).d));
+    WidenBytes(Values(At(row, b)), w);
     for (int v = 0; v < 4; ++v) w[v] = _mm256_mul_ps(w[v], d);
   }
 
@@ -66,10 +70,17 @@ struct Iq4Nl {
     }
     for (int t = 0; t < kTokens; ++t) _mm256_store_ps(out[t], total[t]);
   }
+
+  static constexpr int kMax = 128, kOffset = 0;
+  static constexpr bool kHasMinimum = false, kHasHalfScales = false;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    out.u = Values(At(row, b));
+    out.d = WidenHalf(At(row, b).d);
+  }
 };
 
 }  // namespace
 
-const TypeKernels kIq4Nl = {DequantizeRow<Iq4Nl>, DotRows<Iq4Nl>, DotRowsQ8<Iq4Nl>};
+const TypeKernels kIq4Nl = {DequantizeRow<Iq4Nl>, DotRows<Iq4Nl>, DotRowsQ8<Iq4Nl>, MultiplyTile<Iq4Nl>};
 
 }  // namespace veneer::kernels::avx2

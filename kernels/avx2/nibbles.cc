@@ -6,6 +6,7 @@
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
 #include "kernels/avx2/sum_rows.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -19,8 +20,9 @@ VENEER_INLINE __m256i FifthBits(__m256i words, __m256i spread) {
 }
 
 // Values are (q - kOffset) d, or q d + m when the block has m.
-template <class Block, int kOffset>
+template <class Block, int kZeroPoint>
 struct Nibbles {
+  static constexpr int kOffset = kZeroPoint;
   static constexpr std::uint64_t kBlock = 32, kBlockBytes = sizeof(Block);
   static constexpr int kRows = 8;
   static constexpr bool kHasMinimum = requires(Block block) { block.m; };
@@ -28,8 +30,8 @@ struct Nibbles {
 
   VENEER_INLINE const Block& At(const void* row, std::uint64_t b) { return static_cast<const Block*>(row)[b]; }
 
-  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const Block& block = At(row, b);
+  // 32 unsigned integers in order.
+  VENEER_INLINE __m256i Integers(const Block& block) {
     const __m128i stored = LoadBytes16(block.qs);
     __m256i q = _mm256_inserti128_si256(_mm256_castsi128_si256(stored), _mm_srli_epi16(stored, 4), 1);
     q = _mm256_and_si256(q, _mm256_set1_epi8(15));
@@ -37,7 +39,12 @@ struct Nibbles {
       const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
       q = _mm256_or_si256(q, FifthBits(_mm256_set1_epi32(Int32At(block.qh)), spread));
     }
-    q = _mm256_sub_epi8(q, _mm256_set1_epi8(kOffset));
+    return q;
+  }
+
+  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
+    const Block& block = At(row, b);
+    const __m256i q = _mm256_sub_epi8(Integers(block), _mm256_set1_epi8(kOffset));
     const __m256 d = _mm256_set1_ps(WidenHalf(block.d));
     WidenBytes(q, w);
     for (int v = 0; v < 4; ++v) {
@@ -121,11 +128,20 @@ struct Nibbles {
     }
     for (int t = 0; t < kTokens; ++t) _mm256_store_ps(out[t], total[t]);
   }
+
+  static constexpr int kMax = kHasFifthBit ? 31 : 15;
+  static constexpr bool kHasHalfScales = false;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    const Block& block = At(row, b);
+    out.u = Integers(block);
+    out.d = WidenHalf(block.d);
+    if constexpr (kHasMinimum) out.m = WidenHalf(block.m);
+  }
 };
 
 template <class Type>
 constexpr TypeKernels Make() {
-  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>};
+  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>, MultiplyTile<Type>};
 }
 
 }  // namespace

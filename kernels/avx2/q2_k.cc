@@ -8,6 +8,7 @@
 #include "kernels/avx2/simd.h"
 #include "kernels/avx2/sixteens.h"
 #include "kernels/avx2/superblocks.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -21,14 +22,18 @@ struct Q2_K {
 
   VENEER_INLINE const Block& At(const void* row, std::uint64_t s) { return static_cast<const Block*>(row)[s]; }
 
+  // 32 of group g, in order.
+  VENEER_INLINE __m256i IntegersOf(const Block& block, int g) {
+    const __m256i q = _mm256_srl_epi16(LoadBytes(block.qs + 32 * (g / 4)), _mm_cvtsi32_si128(2 * (g % 4)));
+    return _mm256_and_si256(q, _mm256_set1_epi8(3));
+  }
+
   // Both products are exact; their difference rounds once, as in the scalar table.
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
     const Block& block = At(row, b / 8);
     const int g = static_cast<int>(b % 8);
-    __m256i q = _mm256_srl_epi16(LoadBytes(block.qs + 32 * (g / 4)), _mm_cvtsi32_si128(2 * (g % 4)));
-    q = _mm256_and_si256(q, _mm256_set1_epi8(3));
     const float d = WidenHalf(block.d), dmin = WidenHalf(block.dmin);
-    WidenBytes(q, w);
+    WidenBytes(IntegersOf(block, g), w);
     for (int v = 0; v < 4; ++v) {
       const int pair = block.scales[2 * g + v / 2];
       const __m256 scale = _mm256_set1_ps(d * static_cast<float>(pair & 15));
@@ -88,10 +93,23 @@ struct Q2_K {
   VENEER_INLINE void Multiply(const void* const* rows, std::uint64_t blocks, const QuantizedActivations& x, float (&out)[kTokens][kRows]) {
     MultiplySuperblocks<Q2_K, kTokens>(rows, blocks, x, out);
   }
+
+  static constexpr int kMax = 3;
+  static constexpr bool kHasHalfScales = true;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    const Block& block = At(row, b / 8);
+    const int g = static_cast<int>(b % 8);
+    out.u = IntegersOf(block, g);
+    out.d = WidenHalf(block.d);
+    out.m = -WidenHalf(block.dmin);
+    const int first = block.scales[2 * g], second = block.scales[2 * g + 1];
+    out.half_scales = HalfFactors(first & 15, second & 15);
+    out.half_minima = HalfFactors(first >> 4, second >> 4);
+  }
 };
 
 }  // namespace
 
-const TypeKernels kQ2_K = {DequantizeRow<Q2_K>, DotRows<Q2_K>, DotRowsQ8<Q2_K>};
+const TypeKernels kQ2_K = {DequantizeRow<Q2_K>, DotRows<Q2_K>, DotRowsQ8<Q2_K>, MultiplyTile<Q2_K>};
 
 }  // namespace veneer::kernels::avx2

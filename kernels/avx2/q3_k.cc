@@ -8,6 +8,7 @@
 #include "kernels/avx2/simd.h"
 #include "kernels/avx2/sixteens.h"
 #include "kernels/avx2/superblocks.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -26,14 +27,19 @@ struct Q3_K {
     return (low | (block.scales[8 + n % 4] >> 2 * (n / 4) & 3) << 4) - 32;
   }
 
+  // 32 of group g in order, 0..7.
+  VENEER_INLINE __m256i IntegersOf(const Block& block, int g) {
+    const __m256i q = _mm256_srl_epi16(LoadBytes(block.qs + 32 * (g / 4)), _mm_cvtsi32_si128(2 * (g % 4)));
+    const __m256i bit = _mm256_and_si256(LoadBytes(block.hmask), _mm256_set1_epi8(static_cast<char>(1 << g)));
+    const __m256i top = _mm256_andnot_si256(_mm256_cmpeq_epi8(bit, _mm256_setzero_si256()), _mm256_set1_epi8(4));
+    return _mm256_or_si256(_mm256_and_si256(q, _mm256_set1_epi8(3)), top);
+  }
+
   // (d scale) q, each exact.
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
     const Block& block = At(row, b / 8);
     const int g = static_cast<int>(b % 8);
-    __m256i q = _mm256_srl_epi16(LoadBytes(block.qs + 32 * (g / 4)), _mm_cvtsi32_si128(2 * (g % 4)));
-    q = _mm256_and_si256(q, _mm256_set1_epi8(3));
-    const __m256i bit = _mm256_and_si256(LoadBytes(block.hmask), _mm256_set1_epi8(static_cast<char>(1 << g)));
-    q = _mm256_sub_epi8(q, _mm256_and_si256(_mm256_cmpeq_epi8(bit, _mm256_setzero_si256()), _mm256_set1_epi8(4)));
+    const __m256i q = _mm256_sub_epi8(IntegersOf(block, g), _mm256_set1_epi8(kOffset));
     const float d = WidenHalf(block.d);
     const __m256 scale[2] = {_mm256_set1_ps(d * static_cast<float>(Scale(block, 2 * g))),
                              _mm256_set1_ps(d * static_cast<float>(Scale(block, 2 * g + 1)))};
@@ -90,10 +96,20 @@ struct Q3_K {
   VENEER_INLINE void Multiply(const void* const* rows, std::uint64_t blocks, const QuantizedActivations& x, float (&out)[kTokens][kRows]) {
     MultiplySuperblocks<Q3_K, kTokens>(rows, blocks, x, out);
   }
+
+  static constexpr int kMax = 7;
+  static constexpr bool kHasHalfScales = true;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    const Block& block = At(row, b / 8);
+    const int g = static_cast<int>(b % 8);
+    out.u = IntegersOf(block, g);
+    out.d = WidenHalf(block.d);
+    out.half_scales = HalfFactors(Scale(block, 2 * g), Scale(block, 2 * g + 1));
+  }
 };
 
 }  // namespace
 
-const TypeKernels kQ3_K = {DequantizeRow<Q3_K>, DotRows<Q3_K>, DotRowsQ8<Q3_K>};
+const TypeKernels kQ3_K = {DequantizeRow<Q3_K>, DotRows<Q3_K>, DotRowsQ8<Q3_K>, MultiplyTile<Q3_K>};
 
 }  // namespace veneer::kernels::avx2

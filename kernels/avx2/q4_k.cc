@@ -7,6 +7,7 @@
 #include "kernels/avx2/simd.h"
 #include "kernels/avx2/sum_rows.h"
 #include "kernels/avx2/superblocks.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -40,9 +41,10 @@ struct SixBitScales {
             {middle & 0x3f3f3f3f, (high >> 4 & 0x0f0f0f0f) | (middle >> 2 & 0x30303030)}};
   }
 
-  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const Block& block = At(row, b / 8);
-    const int g = static_cast<int>(b % 8);
+  VENEER_INLINE int Byte(const std::uint32_t (&words)[2], int g) { return static_cast<int>(words[g / 4] >> 8 * (g % 4) & 63); }
+
+  // 32 of group g, in order.
+  VENEER_INLINE __m256i IntegersOf(const Block& block, int g) {
     __m256i q = LoadBytes(block.qs + 32 * (g / 2));
     if (g % 2 != 0) q = _mm256_srli_epi16(q, 4);
     q = _mm256_and_si256(q, _mm256_set1_epi8(15));
@@ -50,11 +52,16 @@ struct SixBitScales {
       const __m256i bit = _mm256_and_si256(LoadBytes(block.qh), _mm256_set1_epi8(static_cast<char>(1 << g)));
       q = _mm256_or_si256(q, _mm256_andnot_si256(_mm256_cmpeq_epi8(bit, _mm256_setzero_si256()), _mm256_set1_epi8(16)));
     }
+    return q;
+  }
+
+  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
+    const Block& block = At(row, b / 8);
+    const int g = static_cast<int>(b % 8);
     const Words words = Unpack(block.scales);
-    const auto byte = [&](const std::uint32_t pair[2]) { return static_cast<float>(pair[g / 4] >> 8 * (g % 4) & 63); };
-    const __m256 d = _mm256_set1_ps(WidenHalf(block.d) * byte(words.scale));
-    const __m256 m = _mm256_set1_ps(WidenHalf(block.dmin) * byte(words.minimum));
-    WidenBytes(q, w);
+    const __m256 d = _mm256_set1_ps(WidenHalf(block.d) * static_cast<float>(Byte(words.scale, g)));
+    const __m256 m = _mm256_set1_ps(WidenHalf(block.dmin) * static_cast<float>(Byte(words.minimum, g)));
+    WidenBytes(IntegersOf(block, g), w);
     for (int v = 0; v < 4; ++v) w[v] = _mm256_sub_ps(_mm256_mul_ps(w[v], d), m);
   }
 
@@ -143,6 +150,19 @@ struct SixBitScales {
   VENEER_INLINE void Multiply(const void* const* rows, std::uint64_t blocks, const QuantizedActivations& x, float (&out)[kTokens][kRows]) {
     MultiplySuperblocks<SixBitScales, kTokens>(rows, blocks, x, out);
   }
+
+  static constexpr int kOffset = 0, kMax = kHasFifthBit ? 31 : 15;
+  static constexpr bool kHasHalfScales = true;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    const Block& block = At(row, b / 8);
+    const int g = static_cast<int>(b % 8);
+    const Words words = Unpack(block.scales);
+    out.u = IntegersOf(block, g);
+    out.d = WidenHalf(block.d);
+    out.m = -WidenHalf(block.dmin);
+    out.half_scales = HalfFactors(Byte(words.scale, g), Byte(words.scale, g));
+    out.half_minima = HalfFactors(Byte(words.minimum, g), Byte(words.minimum, g));
+  }
 };
 
 using Q4_K = SixBitScales<BlockQ4_K>;
@@ -150,7 +170,7 @@ using Q5_K = SixBitScales<BlockQ5_K>;
 
 }  // namespace
 
-const TypeKernels kQ4_K = {DequantizeRow<Q4_K>, DotRows<Q4_K>, DotRowsQ8<Q4_K>};
-const TypeKernels kQ5_K = {DequantizeRow<Q5_K>, DotRows<Q5_K>, DotRowsQ8<Q5_K>};
+const TypeKernels kQ4_K = {DequantizeRow<Q4_K>, DotRows<Q4_K>, DotRowsQ8<Q4_K>, MultiplyTile<Q4_K>};
+const TypeKernels kQ5_K = {DequantizeRow<Q5_K>, DotRows<Q5_K>, DotRowsQ8<Q5_K>, MultiplyTile<Q5_K>};
 
 }  // namespace veneer::kernels::avx2

@@ -8,6 +8,7 @@
 #include "kernels/avx2/simd.h"
 #include "kernels/avx2/sixteens.h"
 #include "kernels/avx2/superblocks.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -29,12 +30,17 @@ struct Q6_K {
     return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(high, _mm256_set1_epi8(48)));
   }
 
+  // 32 of group g, in order.
+  VENEER_INLINE __m256i IntegersOf(const Block& block, int g) {
+    const int k = g % 4;
+    const __m256i ql = LoadBytes(block.ql + 64 * (g / 4) + 32 * (k % 2)), qh = LoadBytes(block.qh + 32 * (g / 4));
+    return k == 0 ? Integers<0>(ql, qh) : k == 1 ? Integers<1>(ql, qh) : k == 2 ? Integers<2>(ql, qh) : Integers<3>(ql, qh);
+  }
+
   VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
     const Block& block = At(row, b / 8);
-    const int g = static_cast<int>(b % 8), k = g % 4;
-    const __m256i ql = LoadBytes(block.ql + 64 * (g / 4) + 32 * (k % 2)), qh = LoadBytes(block.qh + 32 * (g / 4));
-    __m256i q = k == 0 ? Integers<0>(ql, qh) : k == 1 ? Integers<1>(ql, qh) : k == 2 ? Integers<2>(ql, qh) : Integers<3>(ql, qh);
-    q = _mm256_sub_epi8(q, _mm256_set1_epi8(32));
+    const int g = static_cast<int>(b % 8);
+    const __m256i q = _mm256_sub_epi8(IntegersOf(block, g), _mm256_set1_epi8(kOffset));
     const float d = WidenHalf(block.d);  // (d scale) q, each exact: 11 + 7 + 5 bits
     const __m256 scale[2] = {_mm256_set1_ps(d * static_cast<float>(block.scales[2 * g])),
                              _mm256_set1_ps(d * static_cast<float>(block.scales[2 * g + 1]))};
@@ -75,10 +81,20 @@ struct Q6_K {
   VENEER_INLINE void Multiply(const void* const* rows, std::uint64_t blocks, const QuantizedActivations& x, float (&out)[kTokens][kRows]) {
     MultiplySuperblocks<Q6_K, kTokens>(rows, blocks, x, out);
   }
+
+  static constexpr int kMax = 63;
+  static constexpr bool kHasHalfScales = true;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    const Block& block = At(row, b / 8);
+    const int g = static_cast<int>(b % 8);
+    out.u = IntegersOf(block, g);
+    out.d = WidenHalf(block.d);
+    out.half_scales = HalfFactors(block.scales[2 * g], block.scales[2 * g + 1]);
+  }
 };
 
 }  // namespace
 
-const TypeKernels kQ6_K = {DequantizeRow<Q6_K>, DotRows<Q6_K>, DotRowsQ8<Q6_K>};
+const TypeKernels kQ6_K = {DequantizeRow<Q6_K>, DotRows<Q6_K>, DotRowsQ8<Q6_K>, MultiplyTile<Q6_K>};
 
 }  // namespace veneer::kernels::avx2

@@ -24,10 +24,13 @@ Table Make() {
   SetType(table, VNR_Q6_K, kQ6_K);
   SetType(table, VNR_IQ4_NL, kIq4Nl);
   table.quantize_activations = QuantizeActivations;
+  table.pack_activations = PackActivations;
   table.dot = Dot;
   table.dot_f16 = DotF16;
   table.axpy = Axpy;
   table.axpy_f16 = AxpyF16;
+  table.axpy_rows = AxpyRows;
+  table.axpy_rows_f16 = AxpyRowsF16;
   table.mul = Mul;
   table.add = Add;
   table.to_f16 = ToF16;

@@ -5,6 +5,7 @@
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/rows.h"
 #include "kernels/scalar/scalar.h"
+#include "kernels/scalar/tile.h"
 
 namespace veneer::kernels::scalar {
 namespace {
@@ -54,7 +55,7 @@ struct Blocks32 {
 template <class Block>
 constexpr TypeKernels Make() {
   using Type = Blocks32<Block>;
-  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>};
+  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>, MultiplyTile<Type>};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/rows.h"
 #include "kernels/scalar/scalar.h"
+#include "kernels/scalar/tile.h"
 
 namespace veneer::kernels::scalar {
 namespace {
@@ -44,6 +45,6 @@ struct Q2_K {
 
 }  // namespace
 
-const TypeKernels kQ2_K = {DequantizeRow<Q2_K>, DotRows<Q2_K>, DotRowsQ8<Q2_K>};
+const TypeKernels kQ2_K = {DequantizeRow<Q2_K>, DotRows<Q2_K>, DotRowsQ8<Q2_K>, MultiplyTile<Q2_K>};
 
 }  // namespace veneer::kernels::scalar

@@ -5,6 +5,7 @@
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/rows.h"
 #include "kernels/scalar/scalar.h"
+#include "kernels/scalar/tile.h"
 
 namespace veneer::kernels::scalar {
 namespace {
@@ -47,6 +48,6 @@ struct Q3_K {
 
 }  // namespace
 
-const TypeKernels kQ3_K = {DequantizeRow<Q3_K>, DotRows<Q3_K>, DotRowsQ8<Q3_K>};
+const TypeKernels kQ3_K = {DequantizeRow<Q3_K>, DotRows<Q3_K>, DotRowsQ8<Q3_K>, MultiplyTile<Q3_K>};
 
 }  // namespace veneer::kernels::scalar

@@ -5,6 +5,7 @@
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/rows.h"
 #include "kernels/scalar/scalar.h"
+#include "kernels/scalar/tile.h"
 
 namespace veneer::kernels::scalar {
 namespace {
@@ -53,7 +54,7 @@ using Q5_K = Superblocks<BlockQ5_K>;
 
 }  // namespace
 
-const TypeKernels kQ4_K = {DequantizeRow<Q4_K>, DotRows<Q4_K>, DotRowsQ8<Q4_K>};
-const TypeKernels kQ5_K = {DequantizeRow<Q5_K>, DotRows<Q5_K>, DotRowsQ8<Q5_K>};
+const TypeKernels kQ4_K = {DequantizeRow<Q4_K>, DotRows<Q4_K>, DotRowsQ8<Q4_K>, MultiplyTile<Q4_K>};
+const TypeKernels kQ5_K = {DequantizeRow<Q5_K>, DotRows<Q5_K>, DotRowsQ8<Q5_K>, MultiplyTile<Q5_K>};
 
 }  // namespace veneer::kernels::scalar

@@ -43,21 +43,6 @@ struct Activations {
   }
 };
 
-// Weights at the ends of their range, where 16-bit sums would overflow first; rows take turns in keeping a superblock's own scales.
-void Saturate(const StoredType& type, Matrix& matrix, std::uint8_t byte) {
-  bool keeps_scales = false;
-  for (std::vector<std::uint8_t>& row : matrix.storage) {
-    const std::size_t start = row.size() % type.block_bytes;
-    for (std::size_t i = start; i < row.size(); ++i) {
-      const std::size_t offset = (i - start) % type.block_bytes;
-      const bool half = std::ranges::any_of(type.halves, [&](std::uint64_t at) { return offset == at || offset == at + 1; });
-      const bool scale = offset >= type.scales && offset < type.scales + type.n_scales;
-      if (!half && !(scale && keeps_scales)) row[i] = byte;
-    }
-    keeps_scales = !keeps_scales;
-  }
-}
-
 }  // namespace
 
 // Per block the integer sum is exact, its scale product rounds once, and the running total rounds once for each of the blocks (twice

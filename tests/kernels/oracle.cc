@@ -230,6 +230,20 @@ Matrix::Matrix(const StoredType& type, std::uint32_t n_rows, std::uint64_t cols,
   }
 }
 
+void Saturate(const StoredType& type, Matrix& matrix, std::uint8_t byte) {
+  bool keeps_scales = false;
+  for (std::vector<std::uint8_t>& row : matrix.storage) {
+    const std::size_t start = row.size() % type.block_bytes;
+    for (std::size_t i = start; i < row.size(); ++i) {
+      const std::size_t offset = (i - start) % type.block_bytes;
+      const bool half = std::ranges::any_of(type.halves, [&](std::uint64_t at) { return offset == at || offset == at + 1; });
+      const bool scale = offset >= type.scales && offset < type.scales + type.n_scales;
+      if (!half && !(scale && keeps_scales)) row[i] = byte;
+    }
+    keeps_scales = !keeps_scales;
+  }
+}
+
 std::size_t FirstDifference(std::span<const float> a, std::span<const float> b) {
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -70,6 +70,10 @@ struct Matrix {
   Matrix(const StoredType& type, std::uint32_t n_rows, std::uint64_t cols, Random& random, Scales scales = Scales::kUsual);
 };
 
+// Weights at the ends of their range, where 16-bit sums would overflow first: every byte but the half scales; rows take turns in keeping a
+// superblock's own scales.
+void Saturate(const StoredType& type, Matrix& matrix, std::uint8_t byte);
+
 inline bool SameBits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
 // Index of the first element whose bits differ, or the size. NaNs of any payload are equal.
