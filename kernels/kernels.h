@@ -44,7 +44,7 @@ static_assert(sizeof(PackedBlock) == 192);
 inline constexpr std::uint64_t kTileScratchBytes = 208 * 1024;
 
 struct Table {
-  const char* isa;  // "scalar", "avx2"
+  const char* isa;  // "scalar", "avx2", "avx512"
 
   // dst[i] = value of element i, f32, n a multiple of the block. Bit-equal across ISAs.
   using Dequantize = void (*)(const void* src, float* dst, std::uint64_t n);
@@ -123,7 +123,7 @@ const Table* Select();
 // What the AVX2 tables, and code of plugins that is compiled like them, need of a host's permission (vnr_host.cpu_features).
 inline constexpr std::uint64_t kAvx2Features = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
 inline bool PermitsAvx2(std::uint64_t cpu_features) { return (cpu_features & kAvx2Features) == kAvx2Features; }
-// The best runnable table that such a permission covers.
+// The best runnable table that such a permission covers; "avx512" also takes VNR_CPU_AVX512.
 const Table* Permitted(std::uint64_t cpu_features);
 
 // Exact IEEE conversions, for code outside hot loops.
