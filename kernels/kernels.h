@@ -29,10 +29,11 @@ struct QuantizedActivations {
 };
 
 // Quantized activations of four tokens, as tiles read them: 32 columns, three cache lines, all in the order of use. A tile multiplies four
-// columns a step, two of each half of the block, so that a sum of 16-bit pairs is the sum over a half: types may scale each half.
+// columns a step. Which ones is the table's own choice, so multiply with the table that packed. Two of each half of the block make a sum of
+// 16-bit pairs the sum over a half, which types may scale; where products of four columns are one sum, neighbours do.
 inline constexpr std::uint32_t kPackedTokens = 4;
 struct alignas(64) PackedBlock {
-  std::int8_t q[8][kPackedTokens][4];          // q[j][t]: columns 2j, 2j + 1, 16 + 2j, 17 + 2j
+  std::int8_t q[8][kPackedTokens][4];          // q[j][t]: columns 2j, 2j + 1, 16 + 2j, 17 + 2j; avx512: 4j .. 4j + 3
   float d[kPackedTokens];                      // as in QuantizedActivations
   std::int32_t sum[kPackedTokens];             // of all 32 q
   std::int16_t half[kPackedTokens][2];         // columns 0..15; 16..31

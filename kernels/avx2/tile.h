@@ -263,13 +263,15 @@ __attribute__((noinline)) void MultiplyPanel(const std::uint8_t* panel, std::uin
 
 // What an instruction set may do in its own way: the order of bytes in a panel, and the sums over it.
 struct NarrowSteps {
+  static constexpr std::uint32_t kTokensAtOnce = kPackedTokens;
+
   template <class Type>
   VENEER_INLINE void StoreSteps(const __m256i u[8], std::uint8_t* steps) {
     avx2::StoreSteps(u, steps);
   }
   template <class Type>
-  VENEER_INLINE void MultiplyPanel(const std::uint8_t* panel, std::uint64_t blocks, const PackedBlock* x, bool is_first,
-                                   std::uint32_t n_rows, std::uint32_t tokens, float* y, std::uint64_t y_stride) {
+  VENEER_INLINE void MultiplyPanel(const std::uint8_t* panel, std::uint64_t blocks, const PackedBlock* x, std::uint64_t /*x_stride*/,
+                                   bool is_first, std::uint32_t n_rows, std::uint32_t tokens, float* y, std::uint64_t y_stride) {
     avx2::MultiplyPanel<Type>(panel, blocks, x, is_first, n_rows, tokens, y, y_stride);
   }
 };
@@ -294,11 +296,11 @@ void MultiplyTile(const void* const* rows, std::uint32_t n_rows, std::uint64_t c
         }
         for (std::uint64_t b = 0; b < n; ++b) UnpackBlock<Type, Inner>(group, first + b, panel + groups * kGroupBytes + b * F::kSize);
       }
-      for (std::uint32_t t = 0; t < tokens; t += kPackedTokens) {
-        const std::uint32_t count = tokens - t < kPackedTokens ? tokens - t : kPackedTokens;
+      for (std::uint32_t t = 0; t < tokens; t += Inner::kTokensAtOnce) {
+        const std::uint32_t count = tokens - t < Inner::kTokensAtOnce ? tokens - t : Inner::kTokensAtOnce;
         for (std::uint32_t g = 0; g < groups; ++g) {
           const std::uint32_t rows_left = left - g * kPanelRows;
-          Inner::template MultiplyPanel<Type>(panel + g * kGroupBytes, n, x + t / kPackedTokens * x_stride + first, first == 0,
+          Inner::template MultiplyPanel<Type>(panel + g * kGroupBytes, n, x + t / kPackedTokens * x_stride + first, x_stride, first == 0,
                                               rows_left < kPanelRows ? rows_left : kPanelRows, count,
                                               y + t * y_stride + first_row + g * kPanelRows, y_stride);
         }

@@ -3,6 +3,8 @@
 #ifndef VENEER_KERNELS_AVX512_AVX512_H_
 #define VENEER_KERNELS_AVX512_AVX512_H_
 
+#include <cstdint>
+
 #include "kernels/kernels.h"
 
 namespace veneer::kernels::avx512 {
@@ -17,6 +19,8 @@ extern const Q8Kernels kQ4_0, kQ4_1, kQ5_0, kQ5_1, kIq4Nl;  // nibbles.cc
 extern const Q8Kernels kQ8_0;                               // q8_0.cc
 extern const Q8Kernels kQ4_K, kQ5_K;                        // q4_k.cc
 extern const Q8Kernels kQ2_K, kQ3_K, kQ6_K;                 // sixteens.cc
+
+void PackActivations(const QuantizedActivations& x, std::uint32_t tokens, std::uint64_t blocks, PackedBlock* packed);  // tile.cc
 
 }  // namespace veneer::kernels::avx512
 

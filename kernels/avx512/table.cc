@@ -26,6 +26,7 @@ Table Make() {
   Replace(table, VNR_Q5_K, kQ5_K);
   Replace(table, VNR_Q6_K, kQ6_K);
   Replace(table, VNR_IQ4_NL, kIq4Nl);
+  table.pack_activations = PackActivations;
   return table;
 }
 

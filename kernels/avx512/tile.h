@@ -17,82 +17,97 @@ namespace {  // NOLINT: internal linkage on purpose, see avx2/simd.h
 VENEER_INLINE __m512i LoadRows(const std::uint8_t* p) { return _mm512_load_si512(p); }
 VENEER_INLINE __m512 LoadRowFloats(const std::uint8_t* p) { return _mm512_load_ps(reinterpret_cast<const float*>(p)); }
 
-// Places, among the 64 16-bit numbers of PackedBlock::q, of the words of the first half; those of the second come one later.
-struct Places {
-  alignas(64) std::int16_t of[32];
-  constexpr Places() : of() {
-    for (int i = 0; i < 32; ++i) of[i] = static_cast<std::int16_t>(2 * (kTokens * (2 * (i / 8) + i % 2) + i / 2 % 4));
-  }
-};
-inline constexpr Places kPlaces = {};
-
-// Packed activations hold two columns of each half in a word; these are the words of four columns: [half][step in it][token].
-struct Columns {
-  alignas(64) std::int32_t words[2][4][kTokens];
-  alignas(32) std::int32_t start[kTokens][2];  // of the sums, by half
-
-  template <int kOffset>
-  VENEER_INLINE void Read(const PackedBlock& x, Columns& out) {
-    const __m512i low = _mm512_load_si512(x.q), high = _mm512_load_si512(x.q[4]);
-    const __m512i first = _mm512_load_si512(kPlaces.of), second = _mm512_add_epi16(first, _mm512_set1_epi16(1));
-    _mm512_store_si512(out.words[0], _mm512_permutex2var_epi16(low, first, high));
-    _mm512_store_si512(out.words[1], _mm512_permutex2var_epi16(low, second, high));
-    if constexpr (kOffset != 0) {
-      const __m256i sums = _mm256_mullo_epi32(_mm256_cvtepi16_epi32(LoadBytes16(x.half)), _mm256_set1_epi32(-kOffset));
-      _mm256_store_si256(reinterpret_cast<__m256i*>(out.start), sums);
-    }
-  }
-};
-
+// What unsigned weights are above their meaning.
 template <class Type>
 inline constexpr int kUnsignedOffset = Form<Type>::kBytes ? 128 : Type::kOffset;
 
-using WideTotals = __m512[kTokens];
-
-// Integer sums of 16 rows by half, then what makes values of them.
-template <class Type>
-VENEER_INLINE void AddWideBlock(const std::uint8_t* panel, const PackedBlock& x, WideTotals& total) {
-  using F = Form<Type>;
-  Columns columns;
-  Columns::Read<kUnsignedOffset<Type>>(x, columns);
-  __m512i sums[kTokens][2];
-  for (int t = 0; t < kTokens; ++t) {
-    for (int h = 0; h < 2; ++h) sums[t][h] = kUnsignedOffset<Type> == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(columns.start[t][h]);
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const __m512i w0 = LoadRows(panel + kStepBytes * static_cast<std::uint64_t>(j));
-    const __m512i w1 = LoadRows(panel + kStepBytes * static_cast<std::uint64_t>(4 + j));
+// dot[t]: integer sums of a block of 16 rows, without the offset. kGroups groups of tokens, `stride` packed blocks apart.
+template <class Type, int kGroups>
+VENEER_INLINE void DotBlock(const std::uint8_t* panel, const PackedBlock* x, std::uint64_t stride, __m512i (&dot)[kGroups][kTokens]) {
+  constexpr int kSums = Type::kHasHalfScales ? 2 : 1;  // halves apart only where they have factors of their own
+  __m512i sums[kGroups][kTokens][kSums];
+  for (int g = 0; g < kGroups; ++g) {
     for (int t = 0; t < kTokens; ++t) {
-      sums[t][0] = _mm512_dpbusd_epi32(sums[t][0], w0, _mm512_set1_epi32(columns.words[0][j][t]));
-      sums[t][1] = _mm512_dpbusd_epi32(sums[t][1], w1, _mm512_set1_epi32(columns.words[1][j][t]));
+      for (int h = 0; h < kSums; ++h) sums[g][t][h] = _mm512_setzero_si512();
     }
   }
-  __m512i factors[2];
+#pragma GCC unroll 8
+  for (int j = 0; j < 8; ++j) {
+    const __m512i w = LoadRows(panel + kStepBytes * static_cast<std::uint64_t>(j));
+    for (std::uint32_t g = 0; g < kGroups; ++g) {
+      for (int t = 0; t < kTokens; ++t) {
+        __m512i& sum = sums[g][t][j * kSums / 8];
+        sum = _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(Int32At(x[g * stride].q[j][t])));
+      }
+    }
+  }
+  __m512i both = _mm512_setzero_si512(), factors[2] = {both, both};
   if constexpr (Type::kHasHalfScales) {
-    const __m512i both = LoadRows(panel + F::kHalfScales);
+    both = LoadRows(panel + Form<Type>::kHalfScales);
     factors[0] = _mm512_srai_epi32(_mm512_slli_epi32(both, 16), 16);
     factors[1] = _mm512_srai_epi32(both, 16);
   }
-  const __m512 w_d = LoadRowFloats(panel + F::kD);
-  for (int t = 0; t < kTokens; ++t) {
-    if constexpr (Type::kHasHalfScales) {
-      for (int h = 0; h < 2; ++h) sums[t][h] = _mm512_mullo_epi32(sums[t][h], factors[h]);
-    }
-    const __m512 d = _mm512_set1_ps(x.d[t]), dot = _mm512_cvtepi32_ps(_mm512_add_epi32(sums[t][0], sums[t][1]));
-    total[t] = _mm512_fmadd_ps(dot, _mm512_mul_ps(w_d, d), total[t]);
-    if constexpr (Type::kHasMinimum) {
-      __m512i minimum = _mm512_set1_epi32(x.sum[t]);
+  for (std::uint32_t g = 0; g < kGroups; ++g) {
+    for (int t = 0; t < kTokens; ++t) {
+      const PackedBlock& block = x[g * stride];
+      dot[g][t] = sums[g][t][0];
+      __m512i above = _mm512_setzero_si512();
       if constexpr (Type::kHasHalfScales) {
-        minimum = _mm512_madd_epi16(LoadRows(panel + F::kHalfMinima), _mm512_set1_epi32(Int32At(x.half[t])));
+        dot[g][t] = _mm512_add_epi32(_mm512_mullo_epi32(sums[g][t][0], factors[0]), _mm512_mullo_epi32(sums[g][t][1], factors[1]));
+        if constexpr (kUnsignedOffset<Type> != 0) above = _mm512_madd_epi16(both, _mm512_set1_epi32(Int32At(block.half[t])));
+      } else if constexpr (kUnsignedOffset<Type> != 0) {
+        above = _mm512_set1_epi32(block.sum[t]);
       }
-      total[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(minimum), _mm512_mul_ps(LoadRowFloats(panel + F::kM), d), total[t]);
+      if constexpr (kUnsignedOffset<Type> != 0) {
+        dot[g][t] = _mm512_sub_epi32(dot[g][t], _mm512_slli_epi32(above, __builtin_ctz(kUnsignedOffset<Type>)));
+      }
     }
+  }
+}
+
+template <class Type, int kGroups>
+VENEER_INLINE void AddBlock(const std::uint8_t* panel, const PackedBlock* x, std::uint64_t stride, __m512 (&total)[kGroups][kTokens]) {
+  using F = Form<Type>;
+  __m512i dot[kGroups][kTokens];
+  DotBlock<Type, kGroups>(panel, x, stride, dot);
+  const __m512 w_d = LoadRowFloats(panel + F::kD);
+  for (std::uint32_t g = 0; g < kGroups; ++g) {
+    const PackedBlock& block = x[g * stride];
+    for (int t = 0; t < kTokens; ++t) {
+      const __m512 d = _mm512_set1_ps(block.d[t]);
+      total[g][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[g][t]), _mm512_mul_ps(w_d, d), total[g][t]);
+      if constexpr (Type::kHasMinimum) {
+        __m512i minimum = _mm512_set1_epi32(block.sum[t]);
+        if constexpr (Type::kHasHalfScales) {
+          minimum = _mm512_madd_epi16(LoadRows(panel + F::kHalfMinima), _mm512_set1_epi32(Int32At(block.half[t])));
+        }
+        total[g][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(minimum), _mm512_mul_ps(LoadRowFloats(panel + F::kM), d), total[g][t]);
+      }
+    }
+  }
+}
+
+// As AVX2's, for kGroups groups of four tokens.
+template <class Type, int kGroups>
+__attribute__((noinline)) void MultiplyGroups(const std::uint8_t* panel, std::uint64_t blocks, const PackedBlock* x, std::uint64_t x_stride,
+                                              bool is_first, std::uint32_t n_rows, std::uint32_t tokens, float* y, std::uint64_t y_stride) {
+  const auto rows = static_cast<__mmask16>((1u << n_rows) - 1);
+  __m512 total[kGroups][kTokens];
+  for (std::uint32_t t = 0; t < kGroups * kTokens; ++t) {
+    __m512& of_token = total[t / kTokens][t % kTokens];
+    of_token = _mm512_setzero_ps();
+    if (!is_first && t < tokens) of_token = _mm512_maskz_loadu_ps(rows, y + t * y_stride);
+  }
+  for (std::uint64_t b = 0; b < blocks; ++b) AddBlock<Type, kGroups>(panel + b * Form<Type>::kSize, x + b, x_stride, total);
+  for (std::uint32_t t = 0; t < kGroups * kTokens; ++t) {
+    if (t < tokens) _mm512_mask_storeu_ps(y + t * y_stride, rows, total[t / kTokens][t % kTokens]);
   }
 }
 
 // The parts that avx2/tile.h leaves to an instruction set.
 struct WideSteps {
+  static constexpr std::uint32_t kTokensAtOnce = 2 * kTokens;
+
   // Dword r of step j: columns 4 j .. 4 j + 3 of row r.
   template <class Type>
   VENEER_INLINE void StoreSteps(const __m256i u[8], std::uint8_t* steps) {
@@ -108,17 +123,12 @@ struct WideSteps {
   }
 
   template <class Type>
-  __attribute__((noinline)) static void MultiplyPanel(const std::uint8_t* panel, std::uint64_t blocks, const PackedBlock* x, bool is_first,
-                                                      std::uint32_t n_rows, std::uint32_t tokens, float* y, std::uint64_t y_stride) {
-    const auto rows = static_cast<__mmask16>((1u << n_rows) - 1);
-    WideTotals total;
-    for (std::uint32_t t = 0; t < kTokens; ++t) {
-      total[t] = _mm512_setzero_ps();
-      if (!is_first && t < tokens) total[t] = _mm512_maskz_loadu_ps(rows, y + t * y_stride);
-    }
-    for (std::uint64_t b = 0; b < blocks; ++b) AddWideBlock<Type>(panel + b * Form<Type>::kSize, x[b], total);
-    for (std::uint32_t t = 0; t < kTokens; ++t) {
-      if (t < tokens) _mm512_mask_storeu_ps(y + t * y_stride, rows, total[t]);
+  VENEER_INLINE void MultiplyPanel(const std::uint8_t* panel, std::uint64_t blocks, const PackedBlock* x, std::uint64_t x_stride,
+                                   bool is_first, std::uint32_t n_rows, std::uint32_t tokens, float* y, std::uint64_t y_stride) {
+    if (tokens > kTokens) {
+      MultiplyGroups<Type, 2>(panel, blocks, x, x_stride, is_first, n_rows, tokens, y, y_stride);
+    } else {
+      MultiplyGroups<Type, 1>(panel, blocks, x, x_stride, is_first, n_rows, tokens, y, y_stride);
     }
   }
 };
