@@ -44,7 +44,7 @@ Table Make() {
 
 }  // namespace
 
-const Table& Avx2Table() {
+const Table& Avx2Table() noexcept {
   static const Table table = Make();
   return table;
 }

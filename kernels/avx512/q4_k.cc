@@ -27,9 +27,8 @@ struct WideSixBitScales : SixBitScales<StoredBlock> {
     out[1] = _mm512_and_si512(_mm512_srli_epi16(stored, 4), low_half);
     if constexpr (kHasFifthBit) {
       const __m512i qh = LoadTwo(x.qh, y.qh), bit = _mm512_set1_epi8(16);
-      constexpr int kDown = kFirst - 4;  // group g's bit g goes to bit 4
-      out[0] = OrAnd(out[0], kDown < 0 ? _mm512_slli_epi16(qh, -kDown) : _mm512_srli_epi16(qh, kDown), bit);
-      out[1] = OrAnd(out[1], kDown + 1 < 0 ? _mm512_slli_epi16(qh, -kDown - 1) : _mm512_srli_epi16(qh, kDown + 1), bit);
+      out[0] = OrAnd(out[0], Shift<kFirst - 4>(qh), bit);  // group g's bit g goes to bit 4
+      out[1] = OrAnd(out[1], Shift<kFirst - 3>(qh), bit);
     }
   }
 
@@ -41,6 +40,14 @@ struct WideSixBitScales : SixBitScales<StoredBlock> {
   }
 
   // Words hold four products, at most 4 x 31 x 127 = 15 748, and sums of eight fit 16 bits too.
+  template <int k>
+  VENEER_INLINE __m512i Scaled(const __m512i (&w)[4][kRun], const std::int8_t* x, __m512i scales) {
+    const __m512i q = Broadcast32(x + static_cast<int>(kActivationBlock) * k), zero = _mm512_setzero_si512();
+    const __m512i sums[4] = {_mm512_dpbusd_epi32(zero, w[0][k], q), _mm512_dpbusd_epi32(zero, w[1][k], q),
+                             _mm512_dpbusd_epi32(zero, w[2][k], q), _mm512_dpbusd_epi32(zero, w[3][k], q)};
+    return ScaledRows(sums, scales);
+  }
+
   template <int kFirst, int kTokens>
   VENEER_INLINE void Dot(const void* const* rows, std::uint64_t s, const Header& header, const QuantizedActivations& x,
                          __m256i (&out)[kRun][kTokens]) {
@@ -48,14 +55,8 @@ struct WideSixBitScales : SixBitScales<StoredBlock> {
     __m512i w[4][kRun];
     for (int i = 0; i < 4; ++i) Decode<kFirst>(Base::At(rows[i], s), Base::At(rows[i + 4], s), w[i]);
     for (std::uint32_t t = 0; t < kTokens; ++t) {
-      __m512i scaled[kRun];
-      for (std::uint32_t k = 0; k < kRun; ++k) {
-        const __m512i q = Broadcast32(x.q + t * x.q_stride + kActivationBlock * k);
-        __m512i sums[4];
-        for (int i = 0; i < 4; ++i) sums[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[i][k], q);
-        scaled[k] = ScaledRows(sums, scales[k]);
-      }
-      StoreTwo(AddLanePairs(scaled[0], scaled[1]), out[0][t], out[1][t]);
+      const std::int8_t* q = x.q + t * x.q_stride;
+      StoreTwo(AddLanePairs(Scaled<0>(w, q, scales[0]), Scaled<1>(w, q, scales[1])), out[0][t], out[1][t]);
     }
   }
 

@@ -23,6 +23,13 @@ VENEER_INLINE __m512i LoadTwo(const void* low, const void* high) {
 VENEER_INLINE __m512i Broadcast16(const void* p) { return _mm512_broadcast_i32x4(LoadBytes16(p)); }
 VENEER_INLINE __m512i Broadcast32(const void* p) { return _mm512_broadcast_i64x4(LoadBytes(p)); }
 
+// Bits move by kRight places to the right, or to the left. They cross bytes; masks have to remove those.
+template <int kRight>
+VENEER_INLINE __m512i Shift(__m512i v) {
+  if constexpr (kRight < 0) return _mm512_slli_epi16(v, static_cast<unsigned>(-kRight));
+  return _mm512_srli_epi16(v, static_cast<unsigned>(kRight < 0 ? 0 : kRight));
+}
+
 // a | (b & c)
 VENEER_INLINE __m512i OrAnd(__m512i a, __m512i b, __m512i c) { return _mm512_ternarylogic_epi32(a, b, c, 0xf8); }
 

@@ -15,12 +15,6 @@
 namespace veneer::kernels::avx512 {
 namespace {
 
-// Bits move by kRight places to the right, or to the left. Shifts carry bits across bytes; masks remove them.
-template <int kRight>
-VENEER_INLINE __m512i Shift(__m512i v) {
-  return kRight < 0 ? _mm512_slli_epi16(v, kRight < 0 ? -kRight : 0) : _mm512_srli_epi16(v, kRight < 0 ? 0 : kRight);
-}
-
 // Unsigned integers of groups 4 h .. 4 h + 3 of two rows.
 template <int h>
 VENEER_INLINE void DecodeTwo(const BlockQ2_K& x, const BlockQ2_K& y, __m512i (&out)[4]) {

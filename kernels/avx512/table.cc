@@ -32,7 +32,7 @@ Table Make() {
 
 }  // namespace
 
-const Table& Avx512Table() {
+const Table& Avx512Table() noexcept {
   static const Table table = Make();
   return table;
 }

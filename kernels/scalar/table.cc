@@ -44,7 +44,7 @@ Table Make() {
 
 }  // namespace
 
-const Table& ScalarTable() {
+const Table& ScalarTable() noexcept {
   static const Table table = Make();
   return table;
 }
