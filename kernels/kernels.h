@@ -67,8 +67,9 @@ struct Table {
                              std::uint32_t tokens, float* y, std::uint64_t y_stride);
   DotRowsQ8 dot_rows_q8[kTypes];
 
-  // The values of dot_rows_q8, bit for bit, for many tokens: rows are unpacked once for all of them. Worth it from four tokens on or later (README). Tokens
-  // 4g .. 4g + 3 lie at x + g * x_stride, cols / 32 packed blocks each. Best with a multiple of 64 rows. nullptr: use dot_rows_q8.
+  // The values of dot_rows_q8, bit for bit, for many tokens: rows are unpacked once for all of them. Worth it from four tokens on or later
+  // (README). Tokens 4g .. 4g + 3 lie at x + g * x_stride, cols / 32 packed blocks each. Best with a multiple of 64 rows. nullptr: use
+  // dot_rows_q8.
   using MultiplyTile = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const PackedBlock* x,
                                 std::uint64_t x_stride, std::uint32_t tokens, void* scratch, float* y, std::uint64_t y_stride);
   MultiplyTile multiply_tile[kTypes];
