@@ -12,6 +12,7 @@ extern const TypeKernels kF32, kF16, kBF16;           // floats.cc
 extern const TypeKernels kQ4_0, kQ4_1, kQ5_0, kQ5_1;  // nibbles.cc
 extern const TypeKernels kQ8_0;                       // q8_0.cc
 extern const TypeKernels kQ6_K;                       // q6_k.cc
+extern const TypeKernels kNf4, kInt8Row;              // bitsandbytes.cc
 
 void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);  // quantize.cc
 

@@ -18,6 +18,8 @@ Table Make() {
   SetType(table, VNR_Q5_1, kQ5_1);
   SetType(table, VNR_Q8_0, kQ8_0);
   SetType(table, VNR_Q6_K, kQ6_K);
+  SetType(table, VNR_NF4, kNf4);
+  SetType(table, VNR_INT8_ROW, kInt8Row);
   table.quantize_activations = QuantizeActivations;
   table.dot = Dot;
   table.dot_f16 = DotF16;

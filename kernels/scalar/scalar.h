@@ -11,6 +11,7 @@ namespace veneer::kernels::scalar {
 extern const TypeKernels kF32, kF16, kBF16;                  // floats.cc
 extern const TypeKernels kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0;  // blocks32.cc
 extern const TypeKernels kQ6_K;                              // q6_k.cc
+extern const TypeKernels kNf4, kInt8Row;                     // bitsandbytes.cc
 
 void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);  // quantize.cc
 
