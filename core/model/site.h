@@ -3,6 +3,7 @@
 #define VENEER_CORE_MODEL_SITE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/format/tensor_file.h"
+#include "kernels/scaled_rows.h"
 
 namespace veneer {
 
@@ -42,7 +44,18 @@ struct StoredWeight {
   const std::byte* data;
   DType dtype;
   RowOrder order;
+  const kernels::WeightScales* scales = nullptr;  // of a type whose scales lie in other tensors
 };
+std::uint64_t RowBytes(DType dtype, std::uint64_t width);
+// What the kernels take for the row of a lane, of a weight with rows of `width` elements in `row_bytes`: its bytes, or `slot`, filled.
+inline const void* RowPointer(const StoredWeight& weight, std::uint64_t width, std::uint64_t row_bytes, std::uint64_t lane,
+                              kernels::ScaledRow& slot) {
+  const std::uint64_t row = weight.order.StoredRow(lane);
+  const std::byte* const data = weight.data + row * row_bytes;
+  if (weight.scales == nullptr) return data;
+  slot = {data, row, row * width, weight.scales};
+  return &slot;
+}
 // Dequantizes rows [row, row + n) of `width` elements, in lane order, into dst (row stride ld floats).
 void ReadStoredRows(const StoredWeight& weight, std::uint64_t width, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld);
 
@@ -56,7 +69,10 @@ struct Site {
   bool is_tied = false;
   TensorView weight;                 // stored tensor; VECTOR: shape [out]
   RowOrder row_order = RowOrder::Identity();
-  std::optional<TensorView> bias;    // LINEAR with a bias: stored [out] in stored row order, f32
+  std::shared_ptr<const kernels::WeightScales> scales;  // of a type whose scales lie in other tensors
+  std::optional<TensorView> bias;    // LINEAR with a bias: stored [out] in stored row order
+
+  [[nodiscard]] StoredWeight stored() const { return {weight.bytes.data(), weight.dtype, row_order, scales.get()}; }
 };
 
 // All sites of a base, immutable, findable by Hugging Face id and by GGUF name ("blk.3.attn_q", with or without ".weight").

@@ -1,13 +1,13 @@
-#include "core/model/gguf_sites.h"
+#include "core/model/site_builder.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
-#include "core/model/architecture.h"
-#include "core/model/site_names.h"
 #include "kernels/kernels.h"
 
 namespace veneer {
@@ -20,24 +20,29 @@ struct Shape {
 };
 enum class Bias { kOptional, kRequired };
 
-std::string SupportedTypes(const kernels::Table& table) {
+std::string NamesOf(std::span<const DType> types) {
   std::string names;
-  for (DType dtype = 0; dtype < kernels::kTypes; ++dtype)
-    if (table.dot_rows[dtype] != nullptr) names += fmt::format("{}{}", names.empty() ? "" : ", ", InfoOf(dtype).name);
+  for (const DType type : types) names += fmt::format("{}{}", names.empty() ? "" : ", ", InfoOf(type).name);
   return names;
 }
 
 class Builder {
  public:
-  Builder(const GgufFile& file, const ModelConfig& config, const Architecture& architecture, const kernels::Table& table)
-      : file_(file), config_(config), architecture_(architecture), table_(table), used_(file.tensors().size(), false) {}
+  Builder(std::span<const BaseTensor> tensors, const ModelConfig& config, const Architecture& architecture, const SiteFormat& format,
+          const kernels::Table& table)
+      : tensors_(tensors), config_(config), architecture_(architecture), format_(format), used_(tensors.size(), false) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) by_name_.emplace(tensors[i].view.name, i);
+    for (const DType type : format.matrix_types)
+      if (table.dot_rows[type] != nullptr && table.dequantize[type] != nullptr) matrix_types_.push_back(type);
+  }
 
   Result<std::vector<Site>> Run() && {
     const std::uint64_t hidden = config_.hidden, ffn = config_.ffn, vocab = config_.vocab;
     const std::uint64_t q_out = std::uint64_t{config_.n_heads} * config_.head_dim;
     const std::uint64_t kv_out = std::uint64_t{config_.n_kv_heads} * config_.head_dim;
     const RowOrder plain = RowOrder::Identity();
-    const RowOrder heads = architecture_.has_interleaved_heads ? RowOrder::InterleavedHeads(config_.head_dim) : plain;
+    const RowOrder heads =
+        format_.interleaves_heads && architecture_.has_interleaved_heads ? RowOrder::InterleavedHeads(config_.head_dim) : plain;
     const Bias qkv_bias = architecture_.has_qkv_biases ? Bias::kRequired : Bias::kOptional;
 
     VENEER_TRY(Matrix(kEmbedTokens, {vocab, hidden}, plain));
@@ -68,81 +73,86 @@ class Builder {
   }
 
  private:
-  std::string GgufName(const ModuleName& module, std::string_view suffix) const {
-    return layer_ == kNoLayer ? fmt::format("{}.{}", module.gguf, suffix) : fmt::format("blk.{}.{}.{}", layer_, module.gguf, suffix);
+  std::string TensorName(const ModuleName& module, std::string_view suffix) const {
+    return layer_ == kNoLayer ? fmt::format("{}.{}", module.*format_.module, suffix)
+                              : fmt::format("{}{}.{}.{}", format_.layer_prefix, layer_, module.*format_.module, suffix);
   }
   std::string SiteId(const ModuleName& module) const {
     return layer_ == kNoLayer ? std::string(module.hf) : fmt::format("model.layers.{}.{}", layer_, module.hf);
   }
 
-  // Marks the tensor as used. nullptr: the file has none of that name.
-  const TensorView* Take(const std::string& name) {
-    const TensorView* const tensor = file_.FindTensor(name);
-    if (tensor != nullptr) used_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
-    return tensor;
+  // Marks the tensor as used. nullptr: there is none of that name.
+  const BaseTensor* Take(const std::string& name) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return nullptr;
+    used_[found->second] = true;
+    return &tensors_[found->second];
   }
 
-  Site& Append(std::string id, SiteClass shape_class, Shape shape, const TensorView& tensor) {
+  Site& Append(std::string id, SiteClass shape_class, Shape shape, const BaseTensor& tensor) {
     Site& site = sites_.emplace_back();
     site.id = std::move(id);
     site.shape_class = shape_class;
     site.out = shape.out;
     site.in = shape.in;
     site.layer = layer_;
-    site.storage_group = static_cast<std::uint32_t>(&tensor - file_.tensors().data());
-    site.weight = tensor;
+    site.storage_group = static_cast<std::uint32_t>(&tensor - tensors_.data());
+    site.weight = tensor.view;
+    site.scales = tensor.scales;
     return site;
   }
 
   Status CheckShape(const TensorView& tensor, const std::vector<std::uint64_t>& expected) const {
     if (tensor.shape == expected) return {};
-    return Fail(Code::SHAPE_MISMATCH, tensor.name,
-                fmt::format("shape {}, the metadata asks for {}", ShapeText(tensor.shape), ShapeText(expected)));
+    return Fail(
+        Code::SHAPE_MISMATCH, tensor.name,
+        fmt::format("shape {}, {} asks for {}; {}", ShapeText(tensor.shape), format_.authority, ShapeText(expected), format_.remedy));
   }
 
-  static std::unexpected<Error> Missing(std::string name) {
-    return Fail(Code::HEADER_CORRUPT, std::move(name), "the tensor is missing from the file; convert the model again");
+  std::unexpected<Error> Missing(std::string name) const {
+    return Fail(Code::HEADER_CORRUPT, std::move(name), fmt::format("the tensor is missing; {}", format_.remedy));
   }
 
-  Result<const TensorView*> Required(const ModuleName& module) {
-    std::string name = GgufName(module, "weight");
-    const TensorView* const tensor = Take(name);
+  Result<const BaseTensor*> Required(const ModuleName& module) {
+    std::string name = TensorName(module, "weight");
+    const BaseTensor* const tensor = Take(name);
     if (tensor == nullptr) return Missing(std::move(name));
     return tensor;
   }
 
   Status Matrix(const ModuleName& module, Shape shape, RowOrder order) {
-    VENEER_ASSIGN(const TensorView* const tensor, Required(module));
-    VENEER_TRY(CheckShape(*tensor, {shape.out, shape.in}));
-    if (table_.dot_rows[tensor->dtype] == nullptr || table_.dequantize[tensor->dtype] == nullptr)
-      return Fail(Code::FORMAT_UNSUPPORTED, tensor->name,
-                  fmt::format("type {} has no kernels in this version; requantize the model to one of {}", InfoOf(tensor->dtype).name,
-                              SupportedTypes(table_)));
+    VENEER_ASSIGN(const BaseTensor* const tensor, Required(module));
+    VENEER_TRY(CheckShape(tensor->view, {shape.out, shape.in}));
+    if (std::ranges::find(matrix_types_, tensor->view.dtype) == matrix_types_.end())
+      return Fail(Code::FORMAT_UNSUPPORTED, tensor->view.name,
+                  fmt::format("type {} has no kernels in this version; requantize the model to one of {}", InfoOf(tensor->view.dtype).name,
+                              NamesOf(matrix_types_)));
     Append(SiteId(module), SiteClass::kLinear, shape, *tensor).row_order = order;
     return {};
   }
 
   Status Linear(const ModuleName& module, Shape shape, RowOrder order, Bias expected = Bias::kOptional) {
     VENEER_TRY(Matrix(module, shape, order));
-    const TensorView* const bias = Take(GgufName(module, "bias"));
-    if (bias == nullptr && expected == Bias::kRequired) return Missing(GgufName(module, "bias"));
+    const BaseTensor* const bias = Take(TensorName(module, "bias"));
+    if (bias == nullptr && expected == Bias::kRequired) return Missing(TensorName(module, "bias"));
     if (bias == nullptr) return {};
-    VENEER_TRY(CheckVector(*bias, shape.out));
-    sites_.back().bias = *bias;
+    VENEER_TRY(CheckVector(bias->view, shape.out));
+    sites_.back().bias = bias->view;
     Append(SiteId(module) + ".bias", SiteClass::kVector, {shape.out, 1}, *bias).row_order = order;
     return {};
   }
 
   Status CheckVector(const TensorView& tensor, std::uint64_t size) const {
     VENEER_TRY(CheckShape(tensor, {size}));
-    if (tensor.dtype == VNR_F32) return {};
+    if (std::ranges::find(format_.vector_types, tensor.dtype) != format_.vector_types.end()) return {};
     return Fail(Code::FORMAT_UNSUPPORTED, tensor.name,
-                fmt::format("type {}, norms and biases are read as f32; convert the model again", InfoOf(tensor.dtype).name));
+                fmt::format("type {}, norms and biases are read as {}; convert the model again", InfoOf(tensor.dtype).name,
+                            NamesOf(format_.vector_types)));
   }
 
   Status Norm(const ModuleName& module, std::uint64_t size) {
-    VENEER_ASSIGN(const TensorView* const tensor, Required(module));
-    VENEER_TRY(CheckVector(*tensor, size));
+    VENEER_ASSIGN(const BaseTensor* const tensor, Required(module));
+    VENEER_TRY(CheckVector(tensor->view, size));
     Append(SiteId(module), SiteClass::kVector, {size, 1}, *tensor);
     return {};
   }
@@ -158,12 +168,11 @@ class Builder {
   }
 
   Status CheckAllUsed() {
-    Take("rope_freqs.weight");  // read and checked with the configuration
     std::string first, names;
     std::size_t count = 0;
     for (std::size_t i = 0; i < used_.size(); ++i) {
-      if (used_[i]) continue;
-      const std::string& name = file_.tensors()[i].name;
+      const std::string& name = tensors_[i].view.name;
+      if (used_[i] || format_.is_ignored(name)) continue;
       if (count++ == 0) first = name;
       if (count <= kNamesInError) names += fmt::format("{}{}", count == 1 ? "" : ", ", name);
     }
@@ -173,10 +182,12 @@ class Builder {
                             count > kNamesInError ? ", ..." : ""));
   }
 
-  const GgufFile& file_;
+  std::span<const BaseTensor> tensors_;
   const ModelConfig& config_;
   const Architecture& architecture_;
-  const kernels::Table& table_;
+  const SiteFormat& format_;
+  std::vector<DType> matrix_types_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;  // keys are views into tensors_
   std::vector<bool> used_;
   std::vector<Site> sites_;
   std::uint32_t layer_ = kNoLayer;
@@ -184,12 +195,12 @@ class Builder {
 
 }  // namespace
 
-Result<std::vector<Site>> BuildGgufSites(const GgufFile& file, const ModelConfig& config) {
+Result<std::vector<Site>> BuildSites(std::span<const BaseTensor> tensors, const ModelConfig& config, const SiteFormat& format) {
   VENEER_ASSIGN(const Architecture* const architecture, FindArchitecture(config.arch));
   const kernels::Table* const table = kernels::Select();
   if (table == nullptr)
     return Fail(Code::RUNTIME_UNSUPPORTED, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it");
-  return Builder(file, config, *architecture, *table).Run();
+  return Builder(tensors, config, *architecture, format, *table).Run();
 }
 
 }  // namespace veneer
