@@ -28,6 +28,21 @@ struct QuantizedActivations {
   std::uint64_t q_stride, block_stride;
 };
 
+// Quantized activations of four tokens, as tiles read them: 32 columns, three cache lines, all in the order of use. A tile multiplies four
+// columns a step, two of each half of the block, so that a sum of 16-bit pairs is the sum over a half: types may scale each half.
+inline constexpr std::uint32_t kPackedTokens = 4;
+struct alignas(64) PackedBlock {
+  std::int8_t q[8][kPackedTokens][4];          // q[j][t]: columns 2j, 2j + 1, 16 + 2j, 17 + 2j
+  float d[kPackedTokens];                      // as in QuantizedActivations
+  std::int32_t sum[kPackedTokens];             // of all 32 q
+  std::int16_t half[kPackedTokens][2];         // columns 0..15; 16..31
+  std::int16_t first_steps[kPackedTokens][2];  // columns 0..7; 16..23: what steps j < 4 take of each half
+};
+static_assert(sizeof(PackedBlock) == 192);
+
+// Scratch of multiply_tile, aligned to 64: weights unpacked to bytes, which should stay in the L2 cache.
+inline constexpr std::uint64_t kTileScratchBytes = 208 * 1024;
+
 struct Table {
   const char* isa;  // "scalar", "avx2"
 
@@ -44,15 +59,25 @@ struct Table {
 
   // The same product from quantized activations; fast mode. Exact integers inside an activation block of 32, then in block order
   //   total = fma(integer sum, d_w * d_x, total), and for types with a minimum m also total = fma(sum_x, m_w * d_x, total).
+  // Superblocks of 256: scales inside it are integers and part of the integer sum; the minimum is fma(integer sum of min x, -(dmin * d_x)).
   // Bit-equal across ISAs. Rows are read as several streams: a call with (n_rows / 8) odd keeps them off one another's cache sets.
   // nullptr for types that fast mode multiplies with f32 activations (F32, F16, BF16, NF4, int8 rows).
   using DotRowsQ8 = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const QuantizedActivations& x,
                              std::uint32_t tokens, float* y, std::uint64_t y_stride);
   DotRowsQ8 dot_rows_q8[kTypes];
 
+  // The values of dot_rows_q8, bit for bit, for many tokens: rows are unpacked once for all of them. Worth it from four tokens on. Tokens
+  // 4g .. 4g + 3 lie at x + g * x_stride, cols / 32 packed blocks each. Best with a multiple of 64 rows. nullptr: use dot_rows_q8.
+  using MultiplyTile = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const PackedBlock* x,
+                                std::uint64_t x_stride, std::uint32_t tokens, void* scratch, float* y, std::uint64_t y_stride);
+  MultiplyTile multiply_tile[kTypes];
+
   // One token: q [round_up(n, 32)], d and sum [round_up(n, 32) / 32]. d = max|x| / 127, q = x / d to the nearest, ties to even; a block
   // whose d would be zero or subnormal has d = 0, q = 0; a block with an infinity or a NaN has d = NaN, q = 0. Bit-equal across ISAs.
   void (*quantize_activations)(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);
+
+  // `blocks` blocks of at most kPackedTokens tokens; those that lack become zeros.
+  void (*pack_activations)(const QuantizedActivations& x, std::uint32_t tokens, std::uint64_t blocks, PackedBlock* packed);
 
   // The rest is bit-equal across ISAs too. Errors: kernels/README.md.
   // sum_i a[i] * b[i] in the order of dot_rows.
@@ -60,6 +85,19 @@ struct Table {
   float (*dot_f16)(const float* a, const std::uint16_t* b, std::uint64_t n);  // b: IEEE half
   void (*axpy)(float scale, const float* x, float* y, std::uint64_t n);       // y += scale * x, one FMA each
   void (*axpy_f16)(float scale, const std::uint16_t* x, float* y, std::uint64_t n);
+  // y_t += w[t * w_stride + r] * row r for every y_t = y + t * y_stride of n elements, in ascending r: the bits of axpy row by row, but a
+  // row is read once for several y.
+  struct RowSum {
+    const void* rows;  // row r at byte r * row_bytes
+    std::uint64_t row_bytes, n_rows, n;
+    const float* w;
+    std::uint64_t w_stride;
+    float* y;
+    std::uint64_t y_stride;
+    std::uint32_t n_y;
+  };
+  void (*axpy_rows)(const RowSum& sum);                                      // rows of f32
+  void (*axpy_rows_f16)(const RowSum& sum);                                  // rows of half
   void (*mul)(const float* a, const float* b, float* out, std::uint64_t n);  // out may be a
   void (*add)(const float* a, float* y, std::uint64_t n);                    // y += a
   void (*to_f16)(const float* x, std::uint16_t* out, std::uint64_t n);       // round to nearest even

@@ -48,7 +48,55 @@ struct BlockQ8_0 {
 };
 static_assert(sizeof(BlockQ8_0) == 34 && alignof(BlockQ8_0) == 1);
 
-// 256 elements. Group g (0..7) holds elements 32 g .. 32 g + 31; with h = g / 4 and k = g % 4, element 32 g + l has
+// Nibbles as in Q4_0, y = d kIq4NlValues[q].
+struct BlockIq4Nl {
+  StoredHalf d;
+  std::uint8_t qs[16];
+};
+static_assert(sizeof(BlockIq4Nl) == 18 && alignof(BlockIq4Nl) == 1);
+constexpr std::int8_t kIq4NlValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+// Superblocks of 256 elements. Group g (0..7) holds elements 32 g .. 32 g + 31; h = g / 4, k = g % 4, and l counts within the group.
+
+// s = scales[2 g + l / 16]; y = d (s & 15) (qs[32 h + l] >> 2 k & 3) - dmin (s >> 4).
+struct BlockQ2_K {
+  std::uint8_t scales[16];
+  std::uint8_t qs[64];
+  StoredHalf d, dmin;
+};
+static_assert(sizeof(BlockQ2_K) == 84 && alignof(BlockQ2_K) == 1);
+
+// q = (qs[32 h + l] >> 2 k & 3) + 4 (hmask[l] >> g & 1), y = d (s - 32) (q - 4). Six-bit scale s of n = 2 g + l / 16:
+//   low four bits: scales[n % 8], its low half for n < 8, its high half otherwise
+//   two high bits: scales[8 + n % 4] >> 2 (n / 4).
+struct BlockQ3_K {
+  std::uint8_t hmask[32];
+  std::uint8_t qs[64];
+  std::uint8_t scales[12];
+  StoredHalf d;
+};
+static_assert(sizeof(BlockQ3_K) == 110 && alignof(BlockQ3_K) == 1);
+
+// q = nibble of qs[32 (g / 2) + l], low half for even g; y = d s q - dmin m. Six-bit s and m of group g, with c = scales:
+//   g < 4:  s = c[g] & 63,                          m = c[g + 4] & 63
+//   g >= 4: s = (c[g + 4] & 15) + (c[g - 4] >> 6) 16, m = (c[g + 4] >> 4) + (c[g] >> 6) 16.
+struct BlockQ4_K {
+  StoredHalf d, dmin;
+  std::uint8_t scales[12];
+  std::uint8_t qs[128];
+};
+static_assert(sizeof(BlockQ4_K) == 144 && alignof(BlockQ4_K) == 1);
+
+// As Q4_K, with q += 16 (qh[l] >> g & 1).
+struct BlockQ5_K {
+  StoredHalf d, dmin;
+  std::uint8_t scales[12];
+  std::uint8_t qh[32];
+  std::uint8_t qs[128];
+};
+static_assert(sizeof(BlockQ5_K) == 176 && alignof(BlockQ5_K) == 1);
+
+// Element 32 g + l has
 //   low nibble: ql[64 h + 32 (k % 2) + l], its low half for k < 2, its high half otherwise
 //   two high bits: qh[32 h + l] >> 2 k
 //   y = d scales[2 g + l / 16] (q - 32).

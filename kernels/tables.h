@@ -11,12 +11,14 @@ struct TypeKernels {
   Table::Dequantize dequantize;
   Table::DotRows dot_rows;
   Table::DotRowsQ8 dot_rows_q8;
+  Table::MultiplyTile multiply_tile = nullptr;
 };
 
 inline void SetType(Table& table, int type, const TypeKernels& kernels) {
   table.dequantize[type] = kernels.dequantize;
   table.dot_rows[type] = kernels.dot_rows;
   table.dot_rows_q8[type] = kernels.dot_rows_q8;
+  table.multiply_tile[type] = kernels.multiply_tile;
 }
 
 const Table& ScalarTable();

@@ -4,7 +4,8 @@
 #include <array>
 #include <filesystem>
 
-#include "core/cli/bench_store.h"
+#include "core/bench/store_bench.h"
+#include "core/cli/bench_speed.h"
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
@@ -35,7 +36,7 @@ Result<int> RunStoreBench(Session& session) {
   const Options& options = session.options();
   StoreBenchOptions bench;
   bench.directory = options.directory ? options.directory->string() : std::filesystem::temp_directory_path().string();
-  bench.runs = options.runs;
+  bench.runs = options.runs.value_or(bench.runs);
   VENEER_ASSIGN(const StoreBenchReport report, BenchStore(bench));
   if (options.json) {
     PrintJson({{"directory", bench.directory},
@@ -65,7 +66,8 @@ struct Bench {
   std::string_view name;
   Result<int> (*run)(Session& session);
 };
-constexpr std::array kBenches{Bench{"store", RunStoreBench}};
+constexpr std::array kBenches{Bench{"decode", RunDecodeBench}, Bench{"prefill", RunPrefillBench}, Bench{"overlays", RunOverlaysBench},
+                              Bench{"switch", RunSwitchBench}, Bench{"store", RunStoreBench}};
 
 Result<int> RunBench(Session& session) {
   std::string names;
@@ -80,8 +82,16 @@ Result<int> RunBench(Session& session) {
 
 constinit const Command kBenchCommand{
     "bench",
-    "bench store [--runs N] [--dir DIR]",
+    "bench decode|prefill|overlays|switch|store [-n TOKENS] [--runs N] [--against PROGRAM] [options]",
     "measure what the program costs here",
+    "decode, prefill: tokens/s of what is active, or of --base and --adapter, with read-only passes over the same weights between the "
+    "series.\n"
+    "With --against a program with llama-bench's options runs in turn, A B A B, over the file of --base.\n"
+    "overlays: each --adapter, and all of them together, against the base alone, token by token in turn: the ratio of speeds, its 95 % "
+    "interval,\n"
+    "and the share of bytes.\n"
+    "switch: publishing the base with and without its adapters in turn while another thread decodes, and the next token where K/V is "
+    "held.\n"
     "store: activation of verified files (the commit and the whole, system calls, syncs, bytes), recovery of a store with 1000 "
     "generations,\n"
     "garbage collection and import, in a new store that is made in DIR (default: the folder for temporary files) and removed afterwards.\n"

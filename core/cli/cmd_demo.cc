@@ -12,7 +12,7 @@
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
-#include "core/cli/temporary_folder.h"
+#include "core/base/temporary_folder.h"
 
 namespace veneer::cli {
 namespace {

@@ -112,7 +112,10 @@ Result<int> RunGc(Session& session) {
   const Options& options = session.options();
   VENEER_ASSIGN(Store * store, session.store());
   std::vector<std::string> warnings;
-  for (const std::uint64_t generation : options.keep) VENEER_TRY(store->KeepGeneration(generation, warnings));
+  for (const std::uint64_t generation : options.keep) {
+    VENEER_TRY(store->KeepGeneration(generation, warnings));
+    Note(fmt::format("generation {} is kept until --release {}", generation, generation));  // whatever becomes of the collection
+  }
   for (const std::uint64_t generation : options.release) {
     VENEER_ASSIGN(const bool released, store->ReleaseGeneration(generation, warnings));
     if (!released) Note(fmt::format("generation {} was not kept", generation));
@@ -242,11 +245,10 @@ Result<int> RunConsolidate(Session& session) {
     return 0;
   }
   VENEER_TRY(ExpectStill(active.composition().Id(), options));
-  // The residual alone is nothing that anyone sees; the activation below is the one step, and puts it back should a collection come
-  // between.
+  // Nothing is in the store before the activation, which brings it all along.
   VENEER_ASSIGN(StagedBlob weights, store->StageBytes(done->weights));
-  VENEER_TRY(store->Import({&weights, 1}));
   StoreSource source(*store, nullptr);
+  source.Add({&weights, 1});
   VENEER_ASSIGN(ValidatedComposition validated, SealAndValidate(done->manifest, source, *catalog));
   VENEER_ASSIGN(Session::Sealed sealed, session.Seal({std::move(validated), std::nullopt}));
   sealed.blobs.push_back(std::move(weights));

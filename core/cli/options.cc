@@ -76,8 +76,10 @@ std::map<std::string, po::options_description> Descriptions() {
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
       "params", texts(), "k=v, read it with this parameter of its kind; repeatable")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
-  add("bench", "Measuring")("runs", text()->default_value("50"), "how often, for medians")(
-      "dir", text(), "folder to make the store in (default: the one for temporary files)");
+  add("bench", "Measuring")("runs", text(), "how often, for medians and intervals")("count,n", text(), "tokens of a series")(
+      "batch", text()->default_value("256"), "tokens of a prompt fed at once")(
+      "against", text(), "a program with llama-bench's options, run in turn with this one (decode, prefill; needs --base)")(
+      "dir", text(), "store: folder to make it in (default: the one for temporary files)");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
   return groups;
 }
@@ -105,7 +107,7 @@ const std::map<std::string, std::vector<std::string>>& Groups() {
       {"inspect", {"inspect"}},
       {"plan", {"source", "decode"}},
       {"plugin", {"plugin"}},
-      {"bench", {"bench"}},
+      {"bench", {"source", "decode", "bench"}},
       {"help", {}},
   };
   return groups;
@@ -258,6 +260,8 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "ctx") VENEER_TRY(Set(options.context, ParseNumber<std::uint32_t>(name, text)));
   if (name == "batch") VENEER_TRY(Set(options.batch, ParseNumber<std::uint32_t>(name, text)));
   if (name == "predict") VENEER_TRY(Set(options.predict, ParseNumber<std::uint32_t>(name, text)));
+  if (name == "count") VENEER_TRY(Set(options.count, ParseNumber<std::uint32_t>(name, text)));
+  if (name == "against") options.against = text;
   if (name == "runs") VENEER_TRY(Set(options.runs, ParseNumber<std::uint64_t>(name, text)));
   if (name == "set-current") VENEER_TRY(Set(options.set_current, ParseNumber<std::uint64_t>(name, text)));
   if (name == "switch-timeout") VENEER_TRY(Set(options.switch_timeout, ParseNumber<std::uint32_t>(name, text)));
@@ -279,7 +283,9 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
 Status CheckRanges(const Options& options) {
   if (options.threads == 0 || options.threads > 256) return Usage("--threads", fmt::format("{}, allowed 1..256", options.threads));
   if (options.batch == 0 || options.batch > 4096) return Usage("--batch", fmt::format("{}, allowed 1..4096", options.batch));
-  if (options.runs == 0 || options.runs > 100'000) return Usage("--runs", fmt::format("{}, allowed 1..100000", options.runs));
+  if (options.runs && (*options.runs == 0 || *options.runs > 100'000))
+    return Usage("--runs", fmt::format("{}, allowed 1..100000", *options.runs));
+  if (options.count == 0U) return Usage("-n", "0, give at least 1");
   if (options.compute != "exact" && options.compute != "fast")
     return Usage("--compute", fmt::format("'{}', allowed exact, fast", options.compute));
   if (options.kv && *options.kv != "f16" && *options.kv != "f32") return Usage("--kv", fmt::format("'{}', allowed f16, f32", *options.kv));

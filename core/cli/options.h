@@ -56,7 +56,9 @@ struct Options {
   std::optional<std::uint64_t> to, set_current;
   std::vector<std::uint64_t> keep, release;  // generations
   std::optional<std::filesystem::path> directory;
-  std::uint64_t runs = 50;
+  std::optional<std::uint64_t> runs;   // each bench has its own default
+  std::optional<std::uint32_t> count;  // tokens of a bench
+  std::optional<std::string> against;  // a peer's benchmark program
   bool now = false, verbose = false;
   bool full = false, repair = false, all = false, no_special = false, parse_special = false, diff = false;
 };

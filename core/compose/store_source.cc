@@ -105,6 +105,10 @@ Result<StoreSource::Opened> StoreSource::Open(const Digest& digest, std::optiona
     VENEER_ASSIGN(UniqueFd fd, store_->Duplicate(*blob));
     return Opened{std::move(fd), state(blob->info)};
   }
+  if (const auto staged = std::ranges::find(staged_, digest, &StagedBlob::digest); staged != staged_.end()) {
+    VENEER_ASSIGN(OpenedBlob copy, store_->Duplicate(*staged));
+    return Opened{std::move(copy.fd), state(copy.info)};
+  }
   VENEER_ASSIGN(OpenedBlob blob, store_->OpenBlob(digest, size, VerifyMode::kStamp, progress_, at));
   return Opened{std::move(blob.fd), state(blob.info)};
 }

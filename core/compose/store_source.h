@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,9 @@ class StoreSource final : public ArtifactSource {
   explicit StoreSource(const Store& store, const OpenedComposition* opened = nullptr, Progress progress = {})
       : store_(&store), opened_(opened), progress_(std::move(progress)) {}
 
+  // Files that are staged and not in the store yet; found before those that are. They outlive the source.
+  void Add(std::span<const StagedBlob> staged) { staged_ = staged; }
+
   // A base that the process has open already, and the digest it was proven to have; for compositions after the first.
   void Hold(std::shared_ptr<const Base> base, const Digest& hash) { held_ = {std::move(base), hash}; }
 
@@ -62,6 +66,7 @@ class StoreSource final : public ArtifactSource {
 
   const Store* store_;
   const OpenedComposition* opened_;
+  std::span<const StagedBlob> staged_;
   Progress progress_;
   struct {
     std::shared_ptr<const Base> base;

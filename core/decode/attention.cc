@@ -97,18 +97,14 @@ void Attention::Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t,
     for (std::uint32_t p = 0; p < visible; ++p) row[p] *= scale;
     kernels_->softmax(row, visible);
   }
+  // Some positions at a time for all heads, so that their values are read from memory once.
+  constexpr std::uint32_t kPositions = 32;
   float* out = batch.out + at;
   std::fill_n(out, n_heads * d, 0.0F);
-  const std::byte* value = cache.Value(layer, 0) + offset;
-  for (std::uint32_t p = 0; p < visible; ++p, value += step) {
-    for (std::uint32_t h = 0; h < n_heads; ++h) {
-      const float weight = scores[std::uint64_t{h} * context_ + p];
-      if (is_f32) {
-        kernels_->axpy(weight, reinterpret_cast<const float*>(value), out + h * d, d);
-      } else {
-        kernels_->axpy_f16(weight, reinterpret_cast<const std::uint16_t*>(value), out + h * d, d);
-      }
-    }
+  const std::byte* values = cache.Value(layer, 0) + offset;
+  for (std::uint32_t p = 0; p < visible; p += kPositions) {
+    const kernels::Table::RowSum sum{values + p * step, step, std::min(kPositions, visible - p), d, scores + p, context_, out, d, n_heads};
+    is_f32 ? kernels_->axpy_rows(sum) : kernels_->axpy_rows_f16(sum);
   }
 }
 
@@ -119,12 +115,13 @@ void Attention::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer,
   pool.Barrier();
   float* scores = scores_.data() + std::size_t{worker} * kHeadsAtOnce * context_;
   const std::uint32_t group = n_heads_ / n_kv_heads_;  // heads over one K/V head
-  const std::uint32_t parts = (group + kHeadsAtOnce - 1) / kHeadsAtOnce, items_of_token = n_kv_heads_ * parts;
+  const std::uint32_t at_once = batch.tokens == 1 ? kHeadsAtOnceOfOneToken : kHeadsAtOnce;
+  const std::uint32_t parts = (group + at_once - 1) / at_once, items_of_token = n_kv_heads_ * parts;
   // Later tokens see more positions: workers take every n-th item, which spreads the long rows evenly.
   for (std::uint64_t item = worker; item < std::uint64_t{batch.tokens} * items_of_token; item += pool.size()) {
     const auto t = static_cast<std::uint32_t>(item / items_of_token), of_token = static_cast<std::uint32_t>(item % items_of_token);
-    const std::uint32_t in_group = of_token % parts * kHeadsAtOnce;
-    Attend(batch, layer, t, of_token / parts * group + in_group, std::min(kHeadsAtOnce, group - in_group), cache, scores);
+    const std::uint32_t in_group = of_token % parts * at_once;
+    Attend(batch, layer, t, of_token / parts * group + in_group, std::min(at_once, group - in_group), cache, scores);
   }
 }
 

@@ -63,7 +63,8 @@ class Attention {
   void Score(const std::byte* keys, std::uint64_t step, bool is_f32, const float* q, std::uint32_t n_heads, std::uint32_t visible,
              float* scores) const;
 
-  static constexpr std::uint32_t kHeadsAtOnce = 4;  // enough to share the reading of K and V, few enough to keep all workers busy
+  // Enough to share the reading of K and V; few enough, where there is one token alone, to keep all workers busy.
+  static constexpr std::uint32_t kHeadsAtOnce = 8, kHeadsAtOnceOfOneToken = 4;
   std::uint64_t head_dim_;
   std::uint32_t n_heads_, n_kv_heads_, context_;
   float rms_epsilon_;

@@ -81,7 +81,8 @@ Decoder::Memory Decoder::MemoryWith(const LinearNeeds& linear, const EmbeddingNe
 Decoder::Memory Decoder::PlannedMemory(const ModelConfig& config, ComputeMode mode, const DecoderOptions& options) {
   const std::uint64_t q = std::uint64_t{config.n_heads} * config.head_dim;
   LinearNeeds needs;
-  for (const std::uint64_t in : {std::uint64_t{config.hidden}, q, std::uint64_t{config.ffn}}) needs.Include(LinearNeeds::OfPlainGroup(in));
+  for (const std::uint64_t in : {std::uint64_t{config.hidden}, q, std::uint64_t{config.ffn}})
+    needs.Include(LinearNeeds::OfPlainGroup(in, mode));
   return MemoryWith(needs, {}, config, mode, options);
 }
 

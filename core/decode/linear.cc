@@ -13,16 +13,18 @@ namespace {
 
 constexpr std::uint64_t kAlign = 64;
 
-std::uint64_t AlignUp(std::uint64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+constexpr std::uint64_t RoundUp(std::uint64_t n, std::uint64_t step) { return (n + step - 1) / step * step; }
+std::uint64_t AlignUp(std::uint64_t n) { return RoundUp(n, kAlign); }
+std::uint64_t Groups(std::uint64_t rows) { return (rows + kernels::kPackedTokens - 1) / kernels::kPackedTokens; }
 std::uint64_t Blocks(std::uint64_t n) { return (n + kernels::kActivationBlock - 1) / kernels::kActivationBlock; }
 
-// A pointer that walks one allocation; every part starts at a multiple of 64 bytes.
+// A pointer that walks one allocation, or none to learn its size; every part starts at a multiple of 64 bytes.
 class Carver {
  public:
   explicit Carver(std::byte* data) : data_(data) {}
   template <class T>
   T* Take(std::uint64_t count) {
-    auto* part = reinterpret_cast<T*>(data_ + offset_);
+    T* part = data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + offset_);
     offset_ += AlignUp(count * sizeof(T));
     return part;
   }
@@ -38,17 +40,23 @@ class Carver {
 void LinearNeeds::Include(const LinearNeeds& other) {
   x_floats = std::max(x_floats, other.x_floats);
   q_blocks = std::max(q_blocks, other.q_blocks);
+  packed_blocks = std::max(packed_blocks, other.packed_blocks);
   prepared_bytes = std::max(prepared_bytes, other.prepared_bytes);
-  scratch_bytes = std::max(scratch_bytes, other.scratch_bytes);
+  tile_lanes = std::max(tile_lanes, other.tile_lanes);
+  panel_lanes = std::max(panel_lanes, other.panel_lanes);
+  plugin_bytes = std::max(plugin_bytes, other.plugin_bytes);
 }
 
 void LinearScratch::Free::operator()(std::byte* data) const { std::free(data); }
 
-LinearNeeds LinearNeeds::OfPlainGroup(std::uint64_t in) {
+LinearNeeds LinearNeeds::OfPlainGroup(std::uint64_t in, ComputeMode mode) {
   LinearNeeds needs;
   needs.x_floats = AlignUp(in);
-  needs.q_blocks = Blocks(in);
-  needs.scratch_bytes = AlignUp(kTileLanes * kTokenBlock * sizeof(float));
+  needs.tile_lanes = kTileLanes;
+  if (mode == ComputeMode::kFast) {
+    needs.q_blocks = needs.packed_blocks = Blocks(in);
+    needs.panel_lanes = kPanelLanes;
+  }
   return needs;
 }
 
@@ -58,20 +66,23 @@ std::uint64_t LinearScratch::Carve(std::byte* data, std::uint32_t rows, std::uin
   q_ = carver.Take<std::int8_t>(rows * needs_.q_blocks * kernels::kActivationBlock);
   d_ = carver.Take<float>(rows * needs_.q_blocks);
   sum_ = carver.Take<std::int32_t>(rows * needs_.q_blocks);
+  packed_ = carver.Take<kernels::PackedBlock>(Groups(rows) * needs_.packed_blocks);
   prepared_ = carver.Take<std::byte>(rows * needs_.prepared_bytes);
-  worker_ = carver.Take<std::byte>(n_workers * needs_.scratch_bytes);
+  plugin_ = carver.Take<std::byte>(n_workers * needs_.plugin_bytes);
+  tile_floats_ = RoundUp(std::max(needs_.tile_lanes * std::min(rows, kTokenBlock), needs_.panel_lanes * std::min(rows, kTileTokens)),
+                         kAlign / sizeof(float));
+  tile_ = carver.Take<float>(n_workers * tile_floats_);
+  panel_ = carver.Take<std::byte>(needs_.panel_lanes == 0 ? 0 : n_workers * kernels::kTileScratchBytes);
   return carver.size();
 }
 
 std::uint64_t LinearScratch::Bytes(const LinearNeeds& needs, std::uint32_t rows, std::uint32_t n_workers) {
-  const std::uint64_t per_row = needs.x_floats * sizeof(float) +
-                                needs.q_blocks * (kernels::kActivationBlock + sizeof(float) + sizeof(std::int32_t)) + needs.prepared_bytes;
-  return rows * per_row + n_workers * needs.scratch_bytes + 6 * kAlign;
+  return LinearScratch(needs).Carve(nullptr, rows, n_workers);
 }
 
 LinearScratch::LinearScratch(const LinearNeeds& needs, std::uint32_t rows, std::uint32_t n_workers)
     : bytes_(Bytes(needs, rows, n_workers)), needs_(needs) {
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, AlignUp(bytes_))));
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, bytes_)));
   if (!data_) throw std::bad_alloc();
   Carve(data_.get(), rows, n_workers);
 }
@@ -96,8 +107,11 @@ void LinearGroup::PlanSite(const StagedComposition& composition, const Site& sit
     plugin_scratch = std::max(plugin_scratch, binding->program().thread_scratch_bytes);
     plan.overlays.push_back({binding, 0, 0, 0, true});
   }
-  plan.tile = (kTileLanes + quantum - 1) / quantum * quantum;
-  needs_.scratch_bytes = std::max(needs_.scratch_bytes, AlignUp(plan.tile * kTokenBlock * sizeof(float)) + AlignUp(plugin_scratch));
+  plan.tile = RoundUp(kTileLanes, quantum);
+  if (plan.is_quantized && kernels_->multiply_tile[dtype] != nullptr) plan.panel_tile = RoundUp(kPanelLanes, quantum);
+  needs_.tile_lanes = std::max(needs_.tile_lanes, plan.tile);
+  needs_.panel_lanes = std::max(needs_.panel_lanes, plan.panel_tile);
+  needs_.plugin_bytes = std::max(needs_.plugin_bytes, AlignUp(plugin_scratch));
   lanes_ += site.out;
   PlanVersions(plan);
   PlanPrepared(plan);
@@ -141,6 +155,7 @@ void LinearGroup::PlanQuantized(SitePlan& plan) {
   plan.quantizes = same == plans_.end();
   plan.q_offset = plan.quantizes ? needs_.q_blocks : same->q_offset;
   if (plan.quantizes) needs_.q_blocks += Blocks(in_);
+  if (needs_.panel_lanes > 0) needs_.packed_blocks = needs_.q_blocks;
 }
 
 vnr_io LinearGroup::IoAt(const OverlayPlan& plan, std::uint32_t x_row, std::uint32_t prepared_row, std::uint32_t tokens,
@@ -153,7 +168,7 @@ vnr_io LinearGroup::IoAt(const OverlayPlan& plan, std::uint32_t x_row, std::uint
   io.x_stride = io.x_out_stride = scratch.needs_.x_floats;
   io.prepared = scratch.prepared_ + prepared_row * scratch.needs_.prepared_bytes + plan.prepared_offset;
   io.prepared_stride = scratch.needs_.prepared_bytes;
-  io.scratch = scratch.worker_ + worker * scratch.needs_.scratch_bytes;
+  io.scratch = scratch.plugin_ + worker * scratch.needs_.plugin_bytes;
   return io;
 }
 
@@ -179,8 +194,31 @@ void LinearGroup::Quantize(std::uint32_t row, std::uint32_t tokens, LinearScratc
   }
 }
 
+// The quantized x_0 of a site from token row `row` on.
+kernels::QuantizedActivations LinearGroup::QuantizedAt(const SitePlan& plan, std::uint64_t row, const LinearScratch& scratch) {
+  const std::uint64_t stride = scratch.needs_.q_blocks, at = row * stride + plan.q_offset;
+  return {scratch.q_ + at * kernels::kActivationBlock, scratch.d_ + at, scratch.sum_ + at, stride * kernels::kActivationBlock, stride};
+}
+
+// `row` is a multiple of kPackedTokens.
+void LinearGroup::Pack(std::uint32_t row, std::uint32_t tokens, LinearScratch& scratch) const {
+  for (const SitePlan& plan : plans_) {
+    if (!plan.quantizes || needs_.packed_blocks == 0) continue;
+    for (std::uint32_t t = 0; t < tokens; t += kernels::kPackedTokens)
+      kernels_->pack_activations(QuantizedAt(plan, row + t, scratch), std::min(kernels::kPackedTokens, tokens - t), Blocks(in_),
+                                 scratch.packed_ + Groups(row + t) * scratch.needs_.packed_blocks + plan.q_offset);
+  }
+}
+
+// Fewer than four tokens are multiplied faster one by one (measured: 4 tokens at 1.1 times that speed, 3 at 0.9).
+bool LinearGroup::IsPacked(const SitePlan& plan, std::uint32_t tokens) { return plan.panel_tile > 0 && tokens >= kernels::kPackedTokens; }
+
+std::uint64_t LinearGroup::TileOf(const SitePlan& plan, std::uint32_t tokens) {
+  return IsPacked(plan, tokens) ? plan.panel_tile : plan.tile;
+}
+
 void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
-                           const LinearScratch& scratch, float* y, std::uint64_t stride) const {
+                           const LinearScratch& scratch, std::byte* panel, float* y, std::uint64_t stride) const {
   const StoredWeight& weight = plan.staged->weight;
   const LinearNeeds& needs = scratch.needs_;
   const float* x0 = scratch.x_ + row * needs.x_floats + plan.x0_offset;
@@ -190,12 +228,11 @@ void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint6
     const auto n = static_cast<std::uint32_t>(std::min(kTileLanes, lane1 - first));
     for (std::uint32_t r = 0; r < n; ++r) rows[r] = RowPointer(weight, in_, plan.row_bytes, first + r, scaled[r]);
     float* part = y + (first - lane0);
-    if (plan.is_quantized) {
-      const kernels::QuantizedActivations x{scratch.q_ + (row * needs.q_blocks + plan.q_offset) * kernels::kActivationBlock,
-                                            scratch.d_ + row * needs.q_blocks + plan.q_offset,
-                                            scratch.sum_ + row * needs.q_blocks + plan.q_offset, needs.q_blocks * kernels::kActivationBlock,
-                                            needs.q_blocks};
-      kernels_->dot_rows_q8[weight.dtype](rows.data(), n, in_, x, tokens, part, stride);
+    if (panel != nullptr) {
+      kernels_->multiply_tile[weight.dtype](rows.data(), n, in_, scratch.packed_ + Groups(row) * needs.packed_blocks + plan.q_offset,
+                                            needs.packed_blocks, tokens, panel, part, stride);
+    } else if (plan.is_quantized) {
+      kernels_->dot_rows_q8[weight.dtype](rows.data(), n, in_, QuantizedAt(plan, row, scratch), tokens, part, stride);
     } else {
       kernels_->dot_rows[weight.dtype](rows.data(), n, in_, x0, needs.x_floats, tokens, part, stride);
     }
@@ -209,22 +246,31 @@ void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint6
 
 void LinearGroup::RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
                           LinearScratch& scratch, const Output& output) const {
-  const std::uint64_t lanes = lane1 - lane0;
-  // The tile lies behind the plugins' scratch, at the end of the worker's part.
-  auto* tile = reinterpret_cast<float*>(scratch.worker_ + (worker + 1) * scratch.needs_.scratch_bytes -
-                                        AlignUp(plan.tile * kTokenBlock * sizeof(float)));
-  for (std::uint32_t t0 = 0; t0 < tokens; t0 += kTokenBlock) {
-    const std::uint32_t n = std::min(kTokenBlock, tokens - t0);
-    const std::uint32_t x_row = tokens == 1 ? worker : t0;
-    BaseRows(plan, lane0, lane1, x_row, n, scratch, tile, plan.tile);
-    for (const OverlayPlan& overlay : plan.overlays) {
-      vnr_io io = IoAt(overlay, x_row, t0, n, worker, scratch);
-      io.y = tile - lane0;  // apply writes y[lane]
-      io.y_stride = plan.tile;
-      overlay.binding->Apply(io, lane0, lane1);
+  const std::uint64_t lanes = lane1 - lane0, stride = TileOf(plan, tokens);
+  const bool is_packed = IsPacked(plan, tokens);
+  if (is_packed && plan.overlays.empty() && plan.staged->bias.empty() && !output.accumulate) {  // nothing to do on the tile in the cache
+    for (std::uint32_t t0 = 0; t0 < tokens; t0 += kTileTokens)
+      BaseRows(plan, lane0, lane1, t0, std::min(kTileTokens, tokens - t0), scratch, scratch.panel_ + worker * kernels::kTileScratchBytes,
+               output.y + t0 * output.stride + lane0, output.stride);
+    return;
+  }
+  const std::uint32_t step = is_packed ? kTileTokens : kTokenBlock;
+  float* tile = scratch.tile_ + worker * scratch.tile_floats_;
+  std::byte* panel = is_packed ? scratch.panel_ + worker * kernels::kTileScratchBytes : nullptr;
+  for (std::uint32_t t0 = 0; t0 < tokens; t0 += step) {
+    const std::uint32_t n = std::min(step, tokens - t0);
+    BaseRows(plan, lane0, lane1, tokens == 1 ? worker : t0, n, scratch, panel, tile, stride);
+    for (std::uint32_t t = 0; t < n; t += kTokenBlock) {
+      const std::uint32_t x_row = tokens == 1 ? worker : t0 + t;
+      for (const OverlayPlan& overlay : plan.overlays) {
+        vnr_io io = IoAt(overlay, x_row, t0 + t, std::min(kTokenBlock, n - t), worker, scratch);
+        io.y = tile + t * stride - lane0;  // apply writes y[lane]
+        io.y_stride = stride;
+        overlay.binding->Apply(io, lane0, lane1);
+      }
     }
     for (std::uint32_t t = 0; t < n; ++t) {
-      float* y = tile + t * plan.tile;
+      float* y = tile + t * stride;
       if (!plan.staged->bias.empty()) kernels_->add(plan.staged->bias.data() + lane0, y, lanes);
       float* out = output.y + (t0 + t) * output.stride + lane0;
       if (output.accumulate) {
@@ -259,6 +305,7 @@ void LinearGroup::PrepareBlocks(ThreadPool& pool, std::uint32_t worker, std::uin
     for (std::uint32_t t = t0; t < t0 + n; ++t) input(t, scratch.x_ + t * scratch.needs_.x_floats);
     MakeVersions(t0, n, worker, scratch);
     Quantize(t0, n, scratch);
+    if (tokens >= kernels::kPackedTokens) Pack(t0, n, scratch);
     for (const SitePlan& plan : plans_)
       for (const OverlayPlan& overlay : plan.overlays)
         if (const std::uint32_t units = overlay.binding->program().prepare_units; overlay.prepares && units > 0)
@@ -280,8 +327,9 @@ void LinearGroup::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t toke
   std::uint64_t first = 0;                           // lane of the group at which the site begins
   for (std::size_t s = 0; s < plans_.size(); ++s) {
     const SitePlan& plan = plans_[s];
-    for (std::uint64_t lane0 = 0; lane0 < plan.site->out; lane0 += plan.tile) {
-      const std::uint64_t lane1 = std::min(lane0 + plan.tile, plan.site->out);
+    const std::uint64_t tile = TileOf(plan, tokens);
+    for (std::uint64_t lane0 = 0; lane0 < plan.site->out; lane0 += tile) {
+      const std::uint64_t lane1 = std::min(lane0 + tile, plan.site->out);
       const std::uint64_t middle = 2 * first + lane0 + lane1;
       if (middle >= mine.begin && middle < mine.end) RunTile(plan, lane0, lane1, tokens, worker, scratch, outputs[s]);
     }

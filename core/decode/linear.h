@@ -8,8 +8,9 @@
 //   phase R   canonical tiles of lanes: base rows -> y, apply_1 .. apply_k on the tile while it is in cache, + composed bias
 //
 // For one token every worker makes x and its versions for itself in its own row of the buffers (cheaper than a barrier) and takes
-// its share of the prepare units. For more tokens phase P is split by canonical blocks of kTokenBlock tokens. Tiles depend on the
-// site and its overlays alone, never on the number of workers, so results do not either.
+// its share of the prepare units. For more tokens phase P is split by canonical blocks of kTokenBlock tokens; from four tokens on it packs
+// quantized activations, and phase R multiplies up to kTileTokens of them with rows that it unpacks once. Tiles depend on the site and
+// its overlays alone, never on the number of workers, so results do not either; base products have the same bits in every tile.
 #ifndef VENEER_CORE_DECODE_LINEAR_H_
 #define VENEER_CORE_DECODE_LINEAR_H_
 
@@ -30,17 +31,24 @@ namespace veneer {
 // few enough that rows and output stay in the L2 cache. 13 groups of 8 rows: with an odd number the kernels' eight streams do not
 // fall on the same cache sets (measured: 64 lanes 55.8 tokens/s, 104 59.6, 136 60.4, 256 57.8, of 62 at best).
 inline constexpr std::uint64_t kTileLanes = 104;
+// The same where rows are unpacked for many tokens: what one panel of the kernels holds, and tokens enough to make the unpacking cheap
+// while the tile's output, 64 KiB, stays in the L2 cache beside it.
+inline constexpr std::uint64_t kPanelLanes = 64;
+inline constexpr std::uint32_t kTileTokens = 256;
 
 // Memory that the groups of a decoder share, since they run one after the other. Sized by the largest.
 struct LinearNeeds {
   std::uint64_t x_floats = 0;        // per token row: x and all transformed versions
   std::uint64_t q_blocks = 0;        // per token row: activation blocks of all distinct x_0
   std::uint64_t prepared_bytes = 0;  // per token
-  std::uint64_t scratch_bytes = 0;   // per worker: one tile of output and the plugins' scratch
+  std::uint64_t packed_blocks = 0;   // per four token rows: the same blocks packed
+  std::uint64_t tile_lanes = 0;      // per worker: the widest tile of output for kTokenBlock tokens
+  std::uint64_t panel_lanes = 0;     // per worker: the widest for kTileTokens, beside which the kernels need scratch
+  std::uint64_t plugin_bytes = 0;    // per worker: the plugins' scratch
 
   void Include(const LinearNeeds& other);  // the larger of each
   // Of a group without overlays that reads `in` numbers a token, at most.
-  static LinearNeeds OfPlainGroup(std::uint64_t in);
+  static LinearNeeds OfPlainGroup(std::uint64_t in, ComputeMode mode);
 };
 
 class LinearScratch {
@@ -52,6 +60,7 @@ class LinearScratch {
 
  private:
   friend class LinearGroup;
+  explicit LinearScratch(const LinearNeeds& needs) : needs_(needs) {}                 // to be measured, without memory
   std::uint64_t Carve(std::byte* data, std::uint32_t rows, std::uint32_t n_workers);  // returns the bytes it takes
   struct Free {
     void operator()(std::byte* data) const;
@@ -59,12 +68,16 @@ class LinearScratch {
   std::unique_ptr<std::byte[], Free> data_;
   std::uint64_t bytes_ = 0;
   LinearNeeds needs_;
-  float* x_ = nullptr;             // [rows][x_floats]
-  std::int8_t* q_ = nullptr;       // [rows][q_blocks * 32]
-  float* d_ = nullptr;             // [rows][q_blocks]
-  std::int32_t* sum_ = nullptr;    // [rows][q_blocks]
-  std::byte* prepared_ = nullptr;  // [rows][prepared_bytes]
-  std::byte* worker_ = nullptr;    // [n_workers][scratch_bytes]
+  float* x_ = nullptr;                      // [rows][x_floats]
+  std::int8_t* q_ = nullptr;                // [rows][q_blocks * 32]
+  float* d_ = nullptr;                      // [rows][q_blocks]
+  std::int32_t* sum_ = nullptr;             // [rows][q_blocks]
+  kernels::PackedBlock* packed_ = nullptr;  // [rows / 4][packed_blocks]
+  std::byte* prepared_ = nullptr;           // [rows][prepared_bytes]
+  std::byte* plugin_ = nullptr;             // [n_workers][plugin_bytes]
+  float* tile_ = nullptr;                   // [n_workers][tile_floats_]
+  std::byte* panel_ = nullptr;              // [n_workers][kernels::kTileScratchBytes]
+  std::uint64_t tile_floats_ = 0;
 };
 
 class LinearGroup {
@@ -101,7 +114,7 @@ class LinearGroup {
     std::vector<OverlayPlan> overlays;  // manifest order
     std::uint64_t x0_offset;            // the version that the base multiplies
     std::uint64_t q_offset;             // first activation block of x_0 in a token's row; unused when the base multiplies f32
-    std::uint64_t tile;                 // lanes
+    std::uint64_t tile, panel_tile;     // lanes of a tile for few tokens, and where rows are unpacked for many; 0: never
     std::uint64_t row_bytes;            // of a stored weight row
     bool is_quantized;                  // the base multiplies quantized activations
     bool quantizes;                     // is the first site with this x_0, so it quantizes for all
@@ -115,12 +128,17 @@ class LinearGroup {
                             std::uint32_t worker, LinearScratch& scratch) const;
   void MakeVersions(std::uint32_t row, std::uint32_t tokens, std::uint32_t worker, LinearScratch& scratch) const;
   void Quantize(std::uint32_t row, std::uint32_t tokens, LinearScratch& scratch) const;
+  void Pack(std::uint32_t row, std::uint32_t tokens, LinearScratch& scratch) const;
+  static kernels::QuantizedActivations QuantizedAt(const SitePlan& plan, std::uint64_t row, const LinearScratch& scratch);
   void PrepareOne(ThreadPool& pool, std::uint32_t worker, Input input, LinearScratch& scratch) const;
   void PrepareBlocks(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, Input input, LinearScratch& scratch) const;
   void RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
                LinearScratch& scratch, const Output& output) const;
   void BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
-                const LinearScratch& scratch, float* y, std::uint64_t stride) const;
+                const LinearScratch& scratch, std::byte* panel, float* y, std::uint64_t stride) const;
+  // Whether a run over so many tokens multiplies packed activations, and the lanes of its tiles.
+  static bool IsPacked(const SitePlan& plan, std::uint32_t tokens);
+  static std::uint64_t TileOf(const SitePlan& plan, std::uint32_t tokens);
 
   const kernels::Table* kernels_;
   bool is_fast_;

@@ -77,8 +77,8 @@ CatalogEntry ReadEntry(const fs::path& card_path) {
 
 std::vector<CatalogEntry> ScanDirectory(const fs::path& directory) {
   std::vector<fs::path> cards, libraries;
-  std::error_code ignored;
-  for (fs::directory_iterator file(directory, ignored), end; !ignored && file != end; file.increment(ignored)) {
+  std::error_code failed;
+  for (fs::directory_iterator file(directory, failed), end; !failed && file != end; file.increment(failed)) {
     const std::string name = file->path().filename().string();
     if (name.size() > kCardSuffix.size() && name.ends_with(kCardSuffix)) cards.push_back(file->path());
     if (name.ends_with(".so")) libraries.push_back(file->path());
@@ -86,11 +86,18 @@ std::vector<CatalogEntry> ScanDirectory(const fs::path& directory) {
   std::ranges::sort(cards);
   std::ranges::sort(libraries);
   std::vector<CatalogEntry> entries;
+  if (failed && failed != std::errc::no_such_file_or_directory) {
+    CatalogEntry unread;
+    unread.card.name = directory.string();
+    unread.directory = directory;
+    unread.refusal = IoError(failed.value(), directory.string(), "list");
+    entries.push_back(std::move(unread));
+  }
   for (const fs::path& card : cards) entries.push_back(ReadEntry(card));
   for (const fs::path& library : libraries) {
     const std::string file = library.filename().string();
     if (std::ranges::any_of(entries, [&](const CatalogEntry& entry) { return entry.card.library_file == file; })) continue;
-    if (fs::exists(CardPathOf(library), ignored)) continue;  // a damaged card has an entry of its own
+    if (fs::exists(CardPathOf(library), failed)) continue;  // a damaged card has an entry of its own
     CatalogEntry entry;
     entry.card.name = library.stem().string();
     entry.card.library_file = file;
@@ -199,6 +206,11 @@ Result<const CatalogEntry*> Catalog::FindKind(std::string_view kind, const Plugi
     return Fail(
         Code::PLUGIN_REFUSED, std::string(kind),
         fmt::format("{} is not what the manifest's plugin field demands; install that one or correct the field", TextOf(*passed_over)));
+  // What could not be read might offer it.
+  const auto unread = std::ranges::find_if(entries_, [](const CatalogEntry& entry) {
+    return entry.refusal && entry.card.kinds.empty() && entry.refusal->code != Code::PLUGIN_REFUSED;
+  });
+  if (unread != entries_.end()) return Fail(*unread->refusal);
   return Fail(Code::KIND_UNKNOWN, std::string(kind),
               fmt::format("no installed plugin offers this kind; there are: {}", offered.empty() ? "none" : offered));
 }

@@ -56,11 +56,13 @@ struct PluginDemand {
 
 class Catalog {
  public:
-  // Reads cards only; runs no plugin code. A directory that does not exist is skipped; a damaged card becomes a refused entry.
+  // Reads cards only; runs no plugin code. A directory that does not exist is skipped; one that cannot be read, and a
+  // damaged card, become refused entries.
   static Result<Catalog> Scan(const CatalogOptions& options);
 
   [[nodiscard]] const std::vector<CatalogEntry>& entries() const { return entries_; }
-  // The one usable entry that offers `kind`. E415 nobody does (lists what there is), E416 refused or ambiguous (names both).
+  // The one usable entry that offers `kind`. E415 nobody does (lists what there is), E416 refused or ambiguous (names both);
+  // the error of what could not be read, which might offer it.
   [[nodiscard]] Result<const CatalogEntry*> FindKind(std::string_view kind, const PluginDemand& demand = {}) const;
   // Declarations of usable entries: all, those with an import section for PEFT, and for GGUF adapters.
   [[nodiscard]] std::vector<const KindDecl*> Kinds() const;

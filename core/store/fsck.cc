@@ -48,8 +48,9 @@ class Checker {
     const auto current = ReadCurrentFile(store_);
     if (!current) Add(current.error());
     VENEER_TRY(CheckBlobFolder());
-    if (current) VENEER_TRY(CheckGenerations(*current));
     CheckLog(current ? &*current : nullptr);
+    if (current) VENEER_TRY(CheckGenerations(*current));
+    VENEER_TRY(CheckModes());
     VENEER_TRY(CheckRefs());
     CheckNeeded();
     VENEER_TRY(CheckLitter());
@@ -140,6 +141,9 @@ class Checker {
         Add(blob.error());
         continue;
       }
+      if (blob->info.permissions != kBlobPermissions)
+        Add({Code::BLOB_CHANGED, blob->at,
+             fmt::format("has mode {:04o}, a blob has {:04o}; set it back", blob->info.permissions, kBlobPermissions)});
       // A second name outside the store is somebody's way to write to the blob. One in staging/ is an import's that has not ended.
       if (blob->info.links > 1 && staged.empty())
         Add({Code::BLOB_CHANGED, blob->at,
@@ -155,13 +159,23 @@ class Checker {
     if (record.statement) needed_.insert(*record.statement);
   }
 
+  // Whoever chose the generation after a lost record has said so in the log, over the bytes that were left of it.
+  bool GoesOnAfterLoss(const GenerationRecord& next) const {
+    if (next.op != GenerationOp::kSetCurrent) return false;
+    const auto left = ReadSmallFile(sys_, store_.gen, std::to_string(next.generation - 1), kMaxRecordBytes);
+    return left && next.prev_record == Sha256::Of(left->value_or(""));
+  }
+
   // The chain of records up to the current one; what they activate must be there for the current and the retained ones.
   Status CheckGenerations(const Current& current) {
     std::optional<Digest> prev;
+    std::optional<Error> lost;  // the record before this one
     for (std::uint64_t generation = 1; generation <= current.generation; ++generation) {
       const auto stored = ReadGenerationFile(store_, generation);
+      if (lost && !(stored && GoesOnAfterLoss(stored->record))) Add(*lost);
+      lost.reset();
       if (!stored) {
-        Add({Code::STATE_CORRUPT, stored.error().at, "the chain of generations is broken here: " + stored.error().detail});
+        lost = Error{Code::STATE_CORRUPT, stored.error().at, "the chain of generations is broken here: " + stored.error().detail};
         prev.reset();
         continue;
       }
@@ -173,6 +187,7 @@ class Checker {
       if (generation == current.generation && (stored->digest != current.record || stored->record.composition != current.composition))
         AddCorrupt(store_.gen.At(std::to_string(generation)), "is not the record CURRENT names");
     }
+    if (lost) Add(*lost);
     // The rollback targets before these; a record that cannot be read was said above.
     const auto retained = ReadRetained(store_, current.generation);
     for (const auto& [generation, stored] : retained.value_or(RetainedGenerations())) NeedFiles(stored.record);
@@ -180,7 +195,8 @@ class Checker {
     for (const std::string& name : names) {
       const bool known = name.size() < 20 && !name.empty() && name.find_first_not_of("0123456789") == std::string::npos && name[0] != '0' &&
                          std::stoull(name) <= current.generation;
-      if (!known) AddCorrupt(store_.gen.At(name), "belongs to no generation up to the current one; `veneer fsck --repair` removes it");
+      if (!known && name != std::to_string(logged_generation_))
+        AddCorrupt(store_.gen.At(name), "belongs to no generation up to the current one; `veneer fsck --repair` removes it");
     }
     return {};
   }
@@ -191,14 +207,13 @@ class Checker {
     if (!records) return Add(records.error());
     report_.audit_records = records->size();
     std::set<std::string> begun, ended;
-    std::uint64_t generation = 0;
     for (const AuditRecord& record : *records) {
       const std::string tx(record.Get("tx"));
       const bool end = record.type() == "commit" || record.type() == "abort";
       if (record.type() == "begin") begun.insert(tx);
       if (end && (!begun.contains(tx) || !ended.insert(tx).second))
         Add({Code::AUDIT_CHAIN, store_.audit.path, fmt::format("transaction {} ends without a begin or twice", tx)});
-      if (record.type() == "commit") generation = std::max(generation, record.Number("gen"));
+      if (record.type() == "commit") logged_generation_ = std::max(logged_generation_, record.Number("gen"));
     }
     for (const std::string& tx : begun)
       if (!ended.contains(tx))
@@ -211,9 +226,29 @@ class Checker {
            fmt::format("generation {} is active, and the log says it was given up", current->generation)});
     if (!begun.contains(current->tx))
       Add({Code::AUDIT_CHAIN, store_.audit.path, fmt::format("generation {} is active and not in the log", current->generation)});
-    if (generation > current->generation)
-      Add({Code::GENERATION_REGRESSED, store_.state.At(kCurrentName),
-           fmt::format("names generation {}, the log knows {}; restore the whole store from one copy", current->generation, generation)});
+    if (logged_generation_ > current->generation) Add(Regressed(store_, current->generation, logged_generation_));
+  }
+
+  // What holds the state is the owner's alone: regular files that nobody else may write to.
+  Status CheckModes() {
+    std::vector<const Dir*> dirs{&store_.veneer, &store_.state, &store_.gen, &store_.audit};
+    for (const Dir& dir : store_.refs) dirs.push_back(&dir);
+    for (const Dir* dir : dirs) {
+      VENEER_ASSIGN(const auto names, ListNames(sys_, *dir));
+      for (const std::string& name : names) {
+        const auto fd = sys_.Open(dir->fd.get(), name, OpenMode::kRead, 0);
+        const auto info = fd ? sys_.Stat(fd->get()) : SysResult<FileInfo>(std::unexpected(fd.error()));
+        if (!info) continue;  // said where it is read
+        if (dir == &store_.veneer && info->type == FileType::kDirectory) continue;
+        if (info->type != FileType::kRegular)
+          AddCorrupt(dir->At(name), "is no regular file; the store has none here: remove it");
+        else if (info->owner != store_.owner || (info->permissions & 0022) != 0)
+          Add({Code::STORE_PERMISSIONS, dir->At(name),
+               fmt::format("belongs to user {} with mode {:04o}; set it to the store's owner and {:04o}", info->owner, info->permissions,
+                           kPrivatePermissions)});
+      }
+    }
+    return {};
   }
 
   Status CheckRefs() {
@@ -272,6 +307,10 @@ class Checker {
     }
     VENEER_TRY(
         CheckNames(store_.veneer, [](const std::string& name) { return std::ranges::find(kVeneerNames, name) != kVeneerNames.end(); }));
+    VENEER_ASSIGN(const Dir refs, OpenDir(sys_, store_.veneer, "refs"));
+    VENEER_TRY(CheckNames(refs, [](const std::string& name) {
+      return std::ranges::any_of(kRefKinds, [&name](RefKind kind) { return RefKindName(kind) == name; });
+    }));
     VENEER_TRY(CheckNames(store_.state, [](const std::string& name) { return name == kCurrentName; }));
     VENEER_TRY(CheckNames(store_.audit, [](const std::string& name) { return SegmentNumber(name).has_value(); }));
     VENEER_TRY(CheckNames(store_.trash, [](const std::string& name) { return TrashTime(name).has_value(); }));
@@ -308,6 +347,7 @@ class Checker {
   Sys& sys_;
   const FsckOptions& options_;
   FsckReport report_;
+  std::uint64_t logged_generation_ = 0;  // the latest that the log says was committed
   std::set<Digest> needed_, compositions_;
 };
 

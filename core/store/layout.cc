@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -75,7 +76,22 @@ Result<StoreContext> OpenRoot(Sys& sys, const std::string& path, const StoreOpti
 
 using OpenChild = Result<Dir> (*)(Sys&, const Dir& parent, const std::string& name, std::uint32_t permissions);
 
-Result<Dir> OpenExisting(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t) { return OpenDir(sys, parent, name); }
+// What a store keeps in these can be lost: hints, files on their way in or out, and bad ones.
+constexpr std::array<std::string_view, 4> kSpareFolders{"staging", "trash", "quarantine", "verified"};
+
+Result<Dir> OpenOrMake(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions);
+
+Result<Dir> OpenExisting(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions) {
+  auto fd = sys.Open(parent.fd.get(), name, OpenMode::kDirectory, 0);
+  for (; !fd && fd.error() == EINTR;) fd = sys.Open(parent.fd.get(), name, OpenMode::kDirectory, 0);
+  if (fd) return Dir{*std::move(fd), parent.At(name)};
+  const bool is_lost = fd.error() == ENOENT;
+  if (is_lost && std::ranges::find(kSpareFolders, name) != kSpareFolders.end()) return OpenOrMake(sys, parent, name, permissions);
+  if (is_lost) return Fail(Code::STATE_CORRUPT, parent.At(name), "the folder is missing; restore the whole store from a copy");
+  if (fd.error() == ENOTDIR || fd.error() == ELOOP)
+    return Fail(Code::STATE_CORRUPT, parent.At(name), "is no folder; restore the whole store from a copy");
+  return Fail(IoError(fd.error(), parent.At(name), "open"));
+}
 
 // An existing name is synced as well: whoever made it may have died before that.
 Result<Dir> OpenOrMake(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions) {

@@ -15,11 +15,26 @@ constexpr std::uint64_t kWriterByte = 0;
 constexpr std::uint64_t kReaderByte = 1;
 constexpr std::uint32_t kMaxWaitMs = 50;
 
+// A shared lock needs no right to write, so a store can be read where it cannot be changed. A file that is missing is never made here:
+// whoever has the old one locked would not notice.
+Result<UniqueFd> OpenLock(const StoreContext& store, LockKind kind) {
+  const std::string at = store.veneer.At(kLockName);
+  const OpenMode mode = kind == LockKind::kShared ? OpenMode::kRead : OpenMode::kReadWrite;
+  SysResult<UniqueFd> fd = std::unexpected(EINTR);
+  while (!fd && fd.error() == EINTR) fd = store.sys->Open(store.veneer.fd.get(), kLockName, mode, 0);
+  if (!fd && fd.error() == ENOENT)
+    return Fail(Code::STATE_CORRUPT, at, "is missing; make it again, empty and with mode 0600, when nothing uses the store");
+  if (!fd && fd.error() == EROFS)
+    return Fail(Code::IO, at, "the file system is mounted for reading only; mount it for writing to change or check");
+  if (!fd) return Fail(IoError(fd.error(), at, "open"));
+  return *std::move(fd);
+}
+
 // Waits by trying again with growing pauses: a lock that waits in the kernel has no timeout.
 Result<UniqueFd> Acquire(const StoreContext& store, std::uint64_t byte, LockKind kind, std::string_view holder) {
   Sys& sys = *store.sys;
   const std::string at = store.veneer.At(kLockName);
-  VENEER_ASSIGN(UniqueFd fd, OpenFile(sys, store.veneer, kLockName, OpenMode::kReadWrite));
+  VENEER_ASSIGN(UniqueFd fd, OpenLock(store, kind));
   const std::int64_t deadline = sys.SteadyClockNs() + std::chrono::nanoseconds(store.options.lock_timeout).count();
   for (std::uint32_t wait_ms = 1;; wait_ms = std::min(wait_ms * 2, kMaxWaitMs)) {
     const auto locked = sys.TryLock(fd.get(), byte, kind);

@@ -6,7 +6,7 @@
 
 namespace veneer {
 
-class PosixSys final : public Sys {
+class PosixSys : public Sys {
  public:
   SysResult<UniqueFd> OpenRoot(const std::string& path) override;
   SysStatus MakeRoot(const std::string& path) override;

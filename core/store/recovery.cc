@@ -33,10 +33,7 @@ Status CheckRecord(const StoreContext& store, const Current& current) {
 // Step 3.
 Result<AuditLog> OpenLog(const StoreContext& store, const Current& current, std::vector<std::string>& actions) {
   VENEER_ASSIGN(AuditLog log, AuditLog::OpenLast(store));
-  if (log.state().generation > current.generation)
-    return Fail(Code::GENERATION_REGRESSED, store.state.At(kCurrentName),
-                fmt::format("names generation {}, the log knows {}: an old copy under a newer log; restore the whole store from one copy",
-                            current.generation, log.state().generation));
+  if (log.state().generation > current.generation) return Fail(Regressed(store, current.generation, log.state().generation));
   // The begin is durable before the pointer is visible, so no crash leaves a pointer that the log has never heard of.
   const auto& open = log.state().open_transactions;
   const bool is_known = current.generation <= log.state().generation || std::ranges::find(open, current.tx) != open.end();
@@ -160,6 +157,13 @@ Result<GenerationRecord> ReadActiveRecord(const StoreContext& store, const Curre
   return std::move(stored->record);
 }
 
+Error Regressed(const StoreContext& store, std::uint64_t current, std::uint64_t logged) {
+  const bool can_choose = ReadGenerationFile(store, logged).has_value();
+  return {Code::GENERATION_REGRESSED, store.state.At(kCurrentName),
+          fmt::format("names generation {}, the log knows {}: an old copy under a newer log; restore the whole store from one copy{}",
+                      current, logged, can_choose ? ", or choose one with `veneer fsck --set-current N`" : "")};
+}
+
 Result<Recovered> Recover(const StoreContext& store, PointerRule rule) {
   Recovered recovered;
   VENEER_ASSIGN(recovered.current, ReadPointer(store, rule));
@@ -175,10 +179,15 @@ Result<Recovered> Recover(const StoreContext& store, PointerRule rule) {
 Result<Recovered> RecoverWithoutPointer(const StoreContext& store) {
   const auto current = ReadCurrentFile(store);
   const Status whole = current ? CheckRecord(store, *current) : Status(std::unexpected(current.error()));
-  if (whole)
-    return Fail(Code::EXPECTED_CURRENT, store.state.At(kCurrentName),
-                fmt::format("is whole and names generation {}; `veneer rollback --to N` goes to another one", current->generation));
-  if (whole.error().code != Code::STATE_CORRUPT) return Fail(whole.error());
+  if (whole) {
+    // A whole one that the log has left behind is an old copy, and says as little as a damaged one.
+    VENEER_ASSIGN(const AuditLog log, AuditLog::OpenLast(store));
+    if (log.state().generation <= current->generation)
+      return Fail(Code::EXPECTED_CURRENT, store.state.At(kCurrentName),
+                  fmt::format("is whole and names generation {}; `veneer rollback --to N` goes to another one", current->generation));
+  } else if (whole.error().code != Code::STATE_CORRUPT) {
+    return Fail(whole.error());
+  }
   Recovered recovered;
   VENEER_ASSIGN(const std::uint64_t highest, HighestGeneration(store));
   recovered.current.generation = std::max(highest, current ? current->generation : 0);  // its record may be what is missing

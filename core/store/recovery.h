@@ -28,6 +28,9 @@ Result<StoredGeneration> ReadGenerationFile(const StoreContext& store, std::uint
 // The record that the pointer names. E602 when it is missing, damaged or another one.
 Result<GenerationRecord> ReadActiveRecord(const StoreContext& store, const Current& current);
 
+// E612: the log knows a later generation than the pointer. The remedy depends on whether gen/ has that one.
+Error Regressed(const StoreContext& store, std::uint64_t current, std::uint64_t logged);
+
 struct Recovered {
   Current current;                   // generation 0 in an Init that was interrupted before the pointer
   AuditLog log;                      // open for appending
@@ -38,8 +41,8 @@ enum class PointerRule { kMustExist, kMayBeAbsent };  // kMayBeAbsent: Init
 // E602 pointer or record, E610, E611, E612, E603, E502.
 Result<Recovered> Recover(const StoreContext& store, PointerRule rule = PointerRule::kMustExist);
 
-// For the explicit choice of a generation, when the pointer or the record it names is damaged; E613 when they are whole. `current` has
-// the highest generation there is, whatever became of it, and no composition.
+// For the explicit choice of a generation, when the pointer or the record it names is damaged, or older than the log; else E613.
+// `current` has the highest generation there is, whatever became of it, and no composition.
 Result<Recovered> RecoverWithoutPointer(const StoreContext& store);
 
 }  // namespace veneer

@@ -94,18 +94,15 @@ Result<OpenedBlob> Store::OpenBlob(const Digest& digest, std::optional<std::uint
                                    const std::string& at) const {
   return OrOutOfMemory([&]() -> Result<OpenedBlob> {
     const BlobRef blob{at.empty() ? context_->blobs.At(digest.Hex()) : at, digest, size};
-    Result<OpenedBlob> opened = Fail(Code::INTERNAL, blob.at, "not opened");
-    {
-      VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
-      opened = OpenBlobFile(*context_, blob);
-    }
-    if (!opened) return opened;
+    // Held while it is hashed: a collection that moves the file meanwhile changes its times, and it would look written to.
+    VENEER_ASSIGN(const StoreLock lock, StoreLock::ForReader(*context_));
+    VENEER_ASSIGN(OpenedBlob opened, OpenBlobFile(*context_, blob));
     std::uint64_t done = 0;
     const auto step = [&](std::uint64_t bytes) {
       done += bytes;
-      if (progress) progress(done, opened->size);
+      if (progress) progress(done, opened.size);
     };
-    VENEER_TRY(VerifyBlob(*context_, *opened, mode, step));
+    VENEER_TRY(VerifyBlob(*context_, opened, mode, step));
     return opened;
   });
 }
@@ -122,6 +119,19 @@ Result<UniqueFd> Store::Duplicate(const OpenedBlob& blob) const {
     auto copy = context_->sys->Duplicate(blob.fd.get());
     if (!copy) return Fail(IoError(copy.error(), blob.at, "duplicate a descriptor"));
     return *std::move(copy);
+  });
+}
+
+Result<OpenedBlob> Store::Duplicate(const StagedBlob& blob) const {
+  return OrOutOfMemory([&]() -> Result<OpenedBlob> {
+    OpenedBlob copy{context_->staging.path, blob.digest(), blob.size(), {}, {}};
+    auto fd = context_->sys->Duplicate(blob.fd().get());
+    if (!fd) return Fail(IoError(fd.error(), copy.at, "duplicate a descriptor"));
+    const auto info = context_->sys->Stat(fd->get());
+    if (!info) return Fail(IoError(info.error(), copy.at, "stat"));
+    copy.fd = *std::move(fd);
+    copy.info = *info;
+    return copy;
   });
 }
 

@@ -77,6 +77,8 @@ class Store {
   Result<std::string> ReadBlob(const Digest& digest, std::uint64_t limit) const;
   // A second descriptor of an opened blob, for what takes ownership (FileBytes::MapFd).
   Result<UniqueFd> Duplicate(const OpenedBlob& blob) const;
+  // The same of a staged one, as it is now.
+  Result<OpenedBlob> Duplicate(const StagedBlob& blob) const;
 
   // --- names -------------------------------------------------------------------------------------------------------------------
   Status PutRef(const Ref& ref);  // E205, E212

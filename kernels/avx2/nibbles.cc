@@ -5,6 +5,8 @@
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/simd.h"
+#include "kernels/avx2/sum_rows.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -17,14 +19,10 @@ VENEER_INLINE __m256i FifthBits(__m256i words, __m256i spread) {
   return _mm256_and_si256(set, _mm256_set1_epi8(16));
 }
 
-// The 16-byte nibble area of one block in the low half, of another in the high half.
-VENEER_INLINE __m256i LoadPair(const std::uint8_t* low, const std::uint8_t* high) {
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(LoadBytes16(low)), LoadBytes16(high), 1);
-}
-
 // Values are (q - kOffset) d, or q d + m when the block has m.
-template <class Block, int kOffset>
+template <class Block, int kZeroPoint>
 struct Nibbles {
+  static constexpr int kOffset = kZeroPoint;
   static constexpr std::uint64_t kBlock = 32, kBlockBytes = sizeof(Block);
   static constexpr int kRows = 8;
   static constexpr bool kHasMinimum = requires(Block block) { block.m; };
@@ -32,8 +30,8 @@ struct Nibbles {
 
   VENEER_INLINE const Block& At(const void* row, std::uint64_t b) { return static_cast<const Block*>(row)[b]; }
 
-  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
-    const Block& block = At(row, b);
+  // 32 unsigned integers in order.
+  VENEER_INLINE __m256i Integers(const Block& block) {
     const __m128i stored = LoadBytes16(block.qs);
     __m256i q = _mm256_inserti128_si256(_mm256_castsi128_si256(stored), _mm_srli_epi16(stored, 4), 1);
     q = _mm256_and_si256(q, _mm256_set1_epi8(15));
@@ -41,12 +39,16 @@ struct Nibbles {
       const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
       q = _mm256_or_si256(q, FifthBits(_mm256_set1_epi32(Int32At(block.qh)), spread));
     }
-    q = _mm256_sub_epi8(q, _mm256_set1_epi8(kOffset));
+    return q;
+  }
+
+  VENEER_INLINE void Decode32(const void* row, std::uint64_t b, __m256 w[4]) {
+    const Block& block = At(row, b);
+    const __m256i q = _mm256_sub_epi8(Integers(block), _mm256_set1_epi8(kOffset));
     const __m256 d = _mm256_set1_ps(WidenHalf(block.d));
-    const __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
-    const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
+    WidenBytes(q, w);
     for (int v = 0; v < 4; ++v) {
-      w[v] = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])), d);
+      w[v] = _mm256_mul_ps(w[v], d);
       if constexpr (kHasMinimum) w[v] = _mm256_add_ps(w[v], _mm256_set1_ps(WidenHalf(block.m)));
     }
   }
@@ -86,15 +88,8 @@ struct Nibbles {
       out.d = _mm256_shuffle_ps(x, y, 0x88);
       out.m = _mm256_shuffle_ps(x, y, 0xdd);
     } else {
-      __m128i d = _mm_cvtsi32_si128(HalfBits(At(rows[0], b).d));
-      d = _mm_insert_epi16(d, HalfBits(At(rows[1], b).d), 1);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[2], b).d), 2);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[3], b).d), 3);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[4], b).d), 4);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[5], b).d), 5);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[6], b).d), 6);
-      d = _mm_insert_epi16(d, HalfBits(At(rows[7], b).d), 7);
-      out.d = _mm256_cvtph_ps(d);
+      out.d = WidenEight(At(rows[0], b).d, At(rows[1], b).d, At(rows[2], b).d, At(rows[3], b).d,  //
+                         At(rows[4], b).d, At(rows[5], b).d, At(rows[6], b).d, At(rows[7], b).d);
     }
   }
 
@@ -107,12 +102,7 @@ struct Nibbles {
       pair[i] = _mm256_add_epi16(_mm256_maddubs_epi16(w.first[i], x_first), _mm256_maddubs_epi16(w.second[i], x_second));
     }
     const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i rows01 = _mm256_hadd_epi16(pair[0], pair[1]), rows23 = _mm256_hadd_epi16(pair[2], pair[3]);
-    if constexpr (kHasFifthBit) {
-      return _mm256_hadd_epi32(_mm256_madd_epi16(rows01, ones), _mm256_madd_epi16(rows23, ones));
-    } else {
-      return _mm256_madd_epi16(_mm256_hadd_epi16(rows01, rows23), ones);
-    }
+    return kHasFifthBit ? SumProducts(pair, ones) : _mm256_madd_epi16(SumWords16(pair), ones);
   }
 
   template <int kTokens>
@@ -122,6 +112,9 @@ struct Nibbles {
     Decoded w;
     for (std::uint64_t b = 0; b < blocks; ++b) {
       DecodeRows(rows, b, w);
+      if (b % 8 == 0) {
+        for (int r = 0; r < kRows; ++r) PrefetchAhead<8 * sizeof(Block)>(&At(rows[r], b));
+      }
       for (std::uint32_t t = 0; t < kTokens; ++t) {
         const std::int32_t sum = x.sum[t * x.block_stride + b];
         const __m256 d = _mm256_broadcast_ss(x.d + t * x.block_stride + b);
@@ -135,11 +128,20 @@ struct Nibbles {
     }
     for (int t = 0; t < kTokens; ++t) _mm256_store_ps(out[t], total[t]);
   }
+
+  static constexpr int kMax = kHasFifthBit ? 31 : 15;
+  static constexpr bool kHasHalfScales = false;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    const Block& block = At(row, b);
+    out.u = Integers(block);
+    out.d = WidenHalf(block.d);
+    if constexpr (kHasMinimum) out.m = WidenHalf(block.m);
+  }
 };
 
 template <class Type>
 constexpr TypeKernels Make() {
-  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>};
+  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>, MultiplyTile<Type>};
 }
 
 }  // namespace

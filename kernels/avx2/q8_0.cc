@@ -5,6 +5,7 @@
 #include "kernels/avx2/rows.h"
 #include "kernels/avx2/rows_q8.h"
 #include "kernels/avx2/sum_rows.h"
+#include "kernels/avx2/tile.h"
 #include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
@@ -36,6 +37,7 @@ struct Q8_0 {
       for (int r = 0; r < kRows; ++r) {
         w[r] = LoadBytes(At(rows[r], b).qs);
         magnitude[r] = _mm256_abs_epi8(w[r]);
+        PrefetchAhead<1>(&At(rows[r], b));
       }
       const __m128 w_d = WidenFour(At(rows[0], b).d, At(rows[1], b).d, At(rows[2], b).d, At(rows[3], b).d);
       for (std::uint32_t t = 0; t < kTokens; ++t) {
@@ -50,10 +52,17 @@ struct Q8_0 {
     }
     for (int t = 0; t < kTokens; ++t) _mm_store_ps(out[t], total[t]);
   }
+
+  static constexpr int kMax = 128, kOffset = 0;
+  static constexpr bool kHasMinimum = false, kHasHalfScales = false;
+  VENEER_INLINE void UnpackRow(const void* row, std::uint64_t b, TileRow& out) {
+    out.u = LoadBytes(At(row, b).qs);
+    out.d = WidenHalf(At(row, b).d);
+  }
 };
 
 }  // namespace
 
-const TypeKernels kQ8_0 = {DequantizeRow<Q8_0>, DotRows<Q8_0>, DotRowsQ8<Q8_0>};
+const TypeKernels kQ8_0 = {DequantizeRow<Q8_0>, DotRows<Q8_0>, DotRowsQ8<Q8_0>, MultiplyTile<Q8_0>};
 
 }  // namespace veneer::kernels::avx2

@@ -174,6 +174,70 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
   }
 }
 
+// Rows of one chunk, such as the keys of an attention head: every lane ends in its register. Lane sums s[j] = (l[j] + l[j+8]) +
+// (l[j+16] + l[j+24]) of two rows and two tokens.
+VENEER_INLINE void AddShort(const float (*w)[kChunk], const float* x, std::uint64_t x_stride, std::uint64_t n, __m256 (&sum)[2][2]) {
+  for (std::uint64_t j = 0; j < kLanes; j += 16) {
+    __m256 low[2][2], high[2][2];  // lanes j .. j + 7, j + 8 .. j + 15
+    for (int t = 0; t < 2; ++t) {
+      for (int r = 0; r < 2; ++r) low[t][r] = high[t][r] = _mm256_setzero_ps();
+    }
+    for (std::uint64_t i = j; i < n; i += kLanes) {
+      for (int t = 0; t < 2; ++t) {
+        const float* value = x + static_cast<std::uint64_t>(t) * x_stride + i;
+        for (int r = 0; r < 2; ++r) {
+          low[t][r] = _mm256_fmadd_ps(_mm256_load_ps(w[r] + i), _mm256_loadu_ps(value), low[t][r]);
+          high[t][r] = _mm256_fmadd_ps(_mm256_load_ps(w[r] + i + 8), _mm256_loadu_ps(value + 8), high[t][r]);
+        }
+      }
+    }
+    for (int t = 0; t < 2; ++t) {
+      for (int r = 0; r < 2; ++r) {
+        const __m256 part = _mm256_add_ps(low[t][r], high[t][r]);
+        sum[t][r] = j == 0 ? part : _mm256_add_ps(sum[t][r], part);
+      }
+    }
+  }
+}
+
+// The rest of the tree for four sums: halves of 4, 2, 1.
+VENEER_INLINE __m128 SumFour(__m256 a, __m256 b, __m256 c, __m256 d) {
+  const auto halves = [](__m256 v)
+                          __attribute__((always_inline)) { return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)); };
+  const __m128 a4 = halves(a), b4 = halves(b), c4 = halves(c), d4 = halves(d);
+  const __m128 ab = _mm_add_ps(_mm_movelh_ps(a4, b4), _mm_movehl_ps(b4, a4)), cd = _mm_add_ps(_mm_movelh_ps(c4, d4), _mm_movehl_ps(d4, c4));
+  return _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xdd));
+}
+
+// cols <= kChunk, a multiple of 32.
+template <class Type>
+void DotShortRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
+                  std::uint32_t tokens, float* y, std::uint64_t y_stride) {
+  alignas(32) float panel[kTileRows][kChunk];
+  __m256 block[4];
+  for (std::uint32_t first = 0; first < n_rows; first += kTileRows) {
+    const std::uint32_t count = n_rows - first < kTileRows ? n_rows - first : kTileRows;
+    for (std::uint32_t r = 0; r < count + count % 2; ++r) {  // an odd row repeats itself
+      for (std::uint64_t i = 0; i < cols; i += kLanes) {
+        Type::Decode32(rows[first + (r < count ? r : count - 1)], i / kLanes, block);
+        Store32(block, panel[r] + i);
+      }
+    }
+    for (std::uint32_t t = 0; t < tokens; t += 2) {
+      const bool both_tokens = t + 1 < tokens;
+      for (std::uint32_t r = 0; r < count; r += 2) {
+        __m256 sum[2][2];
+        AddShort(panel + r, x + t * x_stride, both_tokens ? x_stride : 0, cols, sum);
+        alignas(16) float out[4];
+        _mm_store_ps(out, SumFour(sum[0][0], sum[0][1], sum[1][0], sum[1][1]));
+        for (std::uint32_t k = 0; k < 4; ++k) {
+          if (t + k / 2 < tokens && r + k % 2 < count) y[(t + k / 2) * y_stride + first + r + k % 2] = out[k];
+        }
+      }
+    }
+  }
+}
+
 template <class Type>
 void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
                           std::uint32_t tokens, float* y, std::uint64_t y_stride) {
@@ -200,6 +264,8 @@ void DotRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, 
              std::uint32_t tokens, float* y, std::uint64_t y_stride) {
   if (tokens == 1) {
     DotRowsOneToken<Type>(rows, n_rows, cols, x, y);
+  } else if (cols <= kChunk && cols % kLanes == 0) {
+    DotShortRows<Type>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
   } else {
     DotRowsSeveralTokens<Type>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
   }

@@ -17,6 +17,10 @@ inline constexpr std::uint64_t kLanes = 32;  // four vectors of eight; the order
 
 VENEER_INLINE __m256i LoadBytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 VENEER_INLINE __m128i LoadBytes16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+// 16 bytes of one row in the low half, of another in the high half.
+VENEER_INLINE __m256i LoadPair(const void* low, const void* high) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(LoadBytes16(low)), LoadBytes16(high), 1);
+}
 
 VENEER_INLINE int HalfBits(const StoredHalf& half) {
   std::uint16_t bits;
@@ -29,6 +33,13 @@ VENEER_INLINE std::int32_t Int32At(const void* p) {
   std::int32_t value;
   __builtin_memcpy(&value, p, sizeof value);
   return value;
+}
+
+// 32 signed bytes in order.
+VENEER_INLINE void WidenBytes(__m256i bytes, __m256 out[4]) {
+  const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+  const __m128i eight[4] = {low, _mm_srli_si128(low, 8), high, _mm_srli_si128(high, 8)};
+  for (int v = 0; v < 4; ++v) out[v] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v]));
 }
 
 // Lanes 8 apart, then halves of 4, 2, 1.

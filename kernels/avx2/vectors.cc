@@ -37,12 +37,64 @@ VENEER_INLINE void AxpyOf(float scale, const Stored* x, float* y, std::uint64_t 
   for (; i < n; ++i) y[i] = __builtin_fmaf(scale, Widen(x[i]), y[i]);
 }
 
+template <class Stored>
+VENEER_INLINE const Stored* RowAt(const Table::RowSum& sum, std::uint64_t r) {
+  return reinterpret_cast<const Stored*>(static_cast<const char*>(sum.rows) + r * sum.row_bytes);
+}
+
+// kCount of the y from `first` on, kVectors times eight elements from i on, all in registers over the rows.
+template <class Stored, int kCount, int kVectors>
+VENEER_INLINE void AddRowsTo(const Table::RowSum& sum, std::uint32_t first, std::uint64_t i) {
+  float* y = sum.y + first * sum.y_stride + i;
+  const float* w = sum.w + first * sum.w_stride;
+  __m256 total[kCount][kVectors];
+  for (std::uint64_t t = 0; t < kCount; ++t) {
+    for (int v = 0; v < kVectors; ++v) total[t][v] = Eight(y + t * sum.y_stride + 8 * v);
+  }
+  for (std::uint64_t r = 0; r < sum.n_rows; ++r) {
+    __m256 x[kVectors];
+    for (int v = 0; v < kVectors; ++v) x[v] = Eight(RowAt<Stored>(sum, r) + i + 8 * v);
+    for (std::uint64_t t = 0; t < kCount; ++t) {
+      const __m256 factor = _mm256_broadcast_ss(w + t * sum.w_stride + r);
+      for (int v = 0; v < kVectors; ++v) total[t][v] = _mm256_fmadd_ps(factor, x[v], total[t][v]);
+    }
+  }
+  for (std::uint64_t t = 0; t < kCount; ++t) {
+    for (int v = 0; v < kVectors; ++v) _mm256_storeu_ps(y + t * sum.y_stride + 8 * v, total[t][v]);
+  }
+}
+
+// All elements of kCount y. Eight chains of multiply-adds hide their latency.
+template <class Stored, int kCount>
+VENEER_INLINE void AddRowsToSome(const Table::RowSum& sum, std::uint32_t first) {
+  std::uint64_t i = 0;
+  for (; i + 64 / kCount <= sum.n; i += 64 / kCount) AddRowsTo<Stored, kCount, 8 / kCount>(sum, first, i);
+  for (; i + 8 <= sum.n; i += 8) AddRowsTo<Stored, kCount, 1>(sum, first, i);
+  for (; i < sum.n; ++i) {
+    for (std::uint32_t t = first; t < first + kCount; ++t) {
+      float* y = sum.y + t * sum.y_stride + i;
+      for (std::uint64_t r = 0; r < sum.n_rows; ++r) *y = __builtin_fmaf(sum.w[t * sum.w_stride + r], Widen(RowAt<Stored>(sum, r)[i]), *y);
+    }
+  }
+}
+
+template <class Stored>
+VENEER_INLINE void AddRows(const Table::RowSum& sum) {
+  std::uint32_t t = 0;
+  for (; t + 4 <= sum.n_y; t += 4) AddRowsToSome<Stored, 4>(sum, t);
+  for (; t + 2 <= sum.n_y; t += 2) AddRowsToSome<Stored, 2>(sum, t);
+  for (; t < sum.n_y; ++t) AddRowsToSome<Stored, 1>(sum, t);
+}
+
 }  // namespace
 
 float Dot(const float* a, const float* b, std::uint64_t n) { return DotOf(a, b, n); }
 float DotF16(const float* a, const std::uint16_t* b, std::uint64_t n) { return DotOf(a, b, n); }
 void Axpy(float scale, const float* x, float* y, std::uint64_t n) { AxpyOf(scale, x, y, n); }
 void AxpyF16(float scale, const std::uint16_t* x, float* y, std::uint64_t n) { AxpyOf(scale, x, y, n); }
+
+void AxpyRows(const Table::RowSum& sum) { AddRows<float>(sum); }
+void AxpyRowsF16(const Table::RowSum& sum) { AddRows<std::uint16_t>(sum); }
 
 void Mul(const float* a, const float* b, float* out, std::uint64_t n) {
   std::uint64_t i = 0;

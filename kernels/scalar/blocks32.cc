@@ -1,10 +1,11 @@
-// Q4_0, Q4_1, Q5_0, Q5_1, Q8_0: blocks of 32 with one scale, and a minimum in the _1 types.
+// Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL: blocks of 32 with one scale, and a minimum in the _1 types.
 #include <cstdint>
 
 #include "kernels/quant_blocks.h"
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/rows.h"
 #include "kernels/scalar/scalar.h"
+#include "kernels/scalar/tile.h"
 
 namespace veneer::kernels::scalar {
 namespace {
@@ -17,6 +18,7 @@ int Integer(const BlockQ4_1& block, int j) { return Nibble(block.qs, j); }
 int Integer(const BlockQ5_0& block, int j) { return (Nibble(block.qs, j) | FifthBit(block.qh, j)) - 16; }
 int Integer(const BlockQ5_1& block, int j) { return Nibble(block.qs, j) | FifthBit(block.qh, j); }
 int Integer(const BlockQ8_0& block, int j) { return block.qs[j]; }
+int Integer(const BlockIq4Nl& block, int j) { return kIq4NlValues[Nibble(block.qs, j)]; }
 
 // q d is exact: at most 8 bits times 11.
 template <class Block>
@@ -53,7 +55,7 @@ struct Blocks32 {
 template <class Block>
 constexpr TypeKernels Make() {
   using Type = Blocks32<Block>;
-  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>};
+  return {DequantizeRow<Type>, DotRows<Type>, DotRowsQ8<Type>, MultiplyTile<Type>};
 }
 
 }  // namespace
@@ -63,5 +65,6 @@ const TypeKernels kQ4_1 = Make<BlockQ4_1>();
 const TypeKernels kQ5_0 = Make<BlockQ5_0>();
 const TypeKernels kQ5_1 = Make<BlockQ5_1>();
 const TypeKernels kQ8_0 = Make<BlockQ8_0>();
+const TypeKernels kIq4Nl = Make<BlockIq4Nl>();
 
 }  // namespace veneer::kernels::scalar

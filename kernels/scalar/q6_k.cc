@@ -5,6 +5,7 @@
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/rows.h"
 #include "kernels/scalar/scalar.h"
+#include "kernels/scalar/tile.h"
 
 namespace veneer::kernels::scalar {
 namespace {
@@ -42,6 +43,6 @@ struct Q6_K {
 
 }  // namespace
 
-const TypeKernels kQ6_K = {DequantizeRow<Q6_K>, DotRows<Q6_K>, DotRowsQ8<Q6_K>};
+const TypeKernels kQ6_K = {DequantizeRow<Q6_K>, DotRows<Q6_K>, DotRowsQ8<Q6_K>, MultiplyTile<Q6_K>};
 
 }  // namespace veneer::kernels::scalar

@@ -34,6 +34,23 @@ void AxpyF16(float scale, const std::uint16_t* x, float* y, std::uint64_t n) {
   for (std::uint64_t i = 0; i < n; ++i) y[i] = __builtin_fmaf(scale, WidenHalf(x[i]), y[i]);
 }
 
+namespace {
+
+template <class Stored, class AxpyOf>
+void AddRows(const Table::RowSum& sum, const AxpyOf& axpy) {
+  for (std::uint32_t t = 0; t < sum.n_y; ++t) {
+    for (std::uint64_t r = 0; r < sum.n_rows; ++r) {
+      const auto* row = reinterpret_cast<const Stored*>(static_cast<const char*>(sum.rows) + r * sum.row_bytes);
+      axpy(sum.w[t * sum.w_stride + r], row, sum.y + t * sum.y_stride, sum.n);
+    }
+  }
+}
+
+}  // namespace
+
+void AxpyRows(const Table::RowSum& sum) { AddRows<float>(sum, Axpy); }
+void AxpyRowsF16(const Table::RowSum& sum) { AddRows<std::uint16_t>(sum, AxpyF16); }
+
 void Mul(const float* a, const float* b, float* out, std::uint64_t n) {
   for (std::uint64_t i = 0; i < n; ++i) out[i] = a[i] * b[i];
 }

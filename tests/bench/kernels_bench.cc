@@ -26,9 +26,13 @@ struct Type {
   std::uint64_t row_bytes;
 };
 constexpr Type kTypes[] = {
-    {VNR_F32, "F32", kCols * 4},         {VNR_F16, "F16", kCols * 2},         {VNR_BF16, "BF16", kCols * 2},
-    {VNR_Q4_0, "Q4_0", kCols / 32 * 18}, {VNR_Q4_1, "Q4_1", kCols / 32 * 20}, {VNR_Q5_0, "Q5_0", kCols / 32 * 22},
-    {VNR_Q5_1, "Q5_1", kCols / 32 * 24}, {VNR_Q8_0, "Q8_0", kCols / 32 * 34}, {VNR_Q6_K, "Q6_K", kCols / 256 * 210},
+    {VNR_F32, "F32", kCols * 4},           {VNR_F16, "F16", kCols * 2},
+    {VNR_BF16, "BF16", kCols * 2},         {VNR_Q4_0, "Q4_0", kCols / 32 * 18},
+    {VNR_Q4_1, "Q4_1", kCols / 32 * 20},   {VNR_Q5_0, "Q5_0", kCols / 32 * 22},
+    {VNR_Q5_1, "Q5_1", kCols / 32 * 24},   {VNR_Q8_0, "Q8_0", kCols / 32 * 34},
+    {VNR_Q2_K, "Q2_K", kCols / 256 * 84},  {VNR_Q3_K, "Q3_K", kCols / 256 * 110},
+    {VNR_Q4_K, "Q4_K", kCols / 256 * 144}, {VNR_Q5_K, "Q5_K", kCols / 256 * 176},
+    {VNR_Q6_K, "Q6_K", kCols / 256 * 210}, {VNR_IQ4_NL, "IQ4_NL", kCols / 32 * 18},
 };
 
 struct Weights {

@@ -15,7 +15,9 @@ std::vector<GoldenSet> Families(const std::filesystem::path& data) {
   std::vector<GoldenSet> sets;
   for (const char* const name : {"mini-llama3", "mini-qwen2", "mini-qwen3"}) {
     const std::filesystem::path folder = data / "families" / name;
-    sets.push_back({folder / (std::string(name) + "-q8_0.gguf"), folder / "adapters", folder / "vectors-q8_0"});
+    for (const char* const quant : {"q8_0", "q4_k_m"})
+      sets.push_back(
+          {folder / (std::string(name) + "-" + quant + ".gguf"), folder / "adapters", folder / (std::string("vectors-") + quant)});
   }
   return sets;
 }

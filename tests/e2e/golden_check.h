@@ -20,6 +20,10 @@ Matrix GoldenLogits(const GoldenSet& set, const VectorCase& one, const std::vect
 // Every case in exact mode: logits within the case's tolerance, greedy tokens equal up to a near tie.
 void CheckExact(const GoldenSet& set);
 
+// For a base without vectors of its own: every prompt of `set.vectors`, continued by its greedy tokens, under the case's adapters, fast
+// against exact: KL below 1e-3. Greedy decoding gives as many tokens as were asked for in both modes.
+void CheckModesAgree(const GoldenSet& set);
+
 // Every case in fast mode, teacher-forced over prompt and greedy tokens, against exact on the same tokens: KL below 1e-3, and every clear
 // argmax kept.
 void CheckFast(const GoldenSet& set);

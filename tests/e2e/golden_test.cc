@@ -18,8 +18,9 @@ std::vector<GoldenSet> External(const std::filesystem::path& data) {
   for (const char* quant : {"f32", "q4_0"})
     sets.push_back({data / "stories260k" / (std::string("stories260k-") + quant + ".gguf"), data / "stories260k/adapters",
                     data / "stories260k" / (std::string("vectors-") + quant)});
-  sets.push_back({data / "fable/fable-q8_0.gguf", data / "fable/adapters", data / "fable/vectors-q8_0"});
-  sets.push_back({data / "fable/fable-q6_k.gguf", data / "fable/adapters", data / "fable/vectors-q6_k"});
+  for (const char* quant : {"q8_0", "q6_k", "q4_k_m", "q3_k_m"})
+    sets.push_back({data / "fable" / (std::string("fable-") + quant + ".gguf"), data / "fable/adapters",
+                    data / "fable" / (std::string("vectors-") + quant)});
   return sets;
 }
 
@@ -43,6 +44,13 @@ TEST_CASE("golden: fast stays within 1e-3 KL of exact and keeps every clear argm
   const auto data = ExternalData();
   if (!data) return;
   for (const GoldenSet& set : External(*data)) CheckFast(set);
+}
+
+TEST_CASE("golden: bases of Q2_K, Q5_K, Q4_1 and Q5_0 decode with adapters, and fast stays within 1e-3 KL of exact") {
+  const auto data = ExternalData();
+  if (!data) return;
+  for (const char* quant : {"q2_k", "q5_k_m", "q4_1", "q5_0"})
+    CheckModesAgree({*data / "fable" / (std::string("fable-") + quant + ".gguf"), *data / "fable/adapters", *data / "fable/vectors-q4_0"});
 }
 
 TEST_CASE("golden: the order of a mixed stack matters, and each order is right") {

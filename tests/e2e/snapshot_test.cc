@@ -132,5 +132,9 @@ TEST_CASE("consolidate: what folding would change is refused and the composition
   CHECK(store.Run({"consolidate", "nobody"}).err.find("E405") != std::string::npos);
   CHECK(store.Run({"consolidate", "scaling"}).err.find("E401") != std::string::npos);
   store.Activate({"snap-active", "scaling"});
+  // Refused as late as can be: the folded residual was made, and is gone again.
+  const auto blobs = store.MustJson({"fsck"})["blobs"];
+  CHECK(store.Run({"consolidate", "--memory-budget", "1K"}).err.find("E501") != std::string::npos);
+  CHECK(store.MustJson({"fsck"})["blobs"] == blobs);
   CHECK(store.Run({"consolidate"}).status == 0);
 }

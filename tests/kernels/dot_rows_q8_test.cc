@@ -1,4 +1,7 @@
 #include "kernels/kernels.h"
+
+#include <algorithm>
+
 #include "tests/kernels/oracle.h"
 #include "tests/support/catch.h"
 
@@ -40,18 +43,6 @@ struct Activations {
   }
 };
 
-// Weights at the ends of their range, where 16-bit sums would overflow first.
-void Saturate(const StoredType& type, Matrix& matrix, std::uint8_t byte) {
-  for (std::vector<std::uint8_t>& row : matrix.storage) {
-    const std::size_t start = row.size() % type.block_bytes;
-    for (std::size_t i = start; i < row.size(); ++i) {
-      const std::size_t offset = (i - start) % type.block_bytes;
-      const bool scale = type.block == 256 ? offset >= 208 : offset < (type.minimum ? 4u : 2u);
-      if (!scale) row[i] = byte;
-    }
-  }
-}
-
 }  // namespace
 
 // Per block the integer sum is exact, its scale product rounds once, and the running total rounds once for each of the blocks (twice
@@ -73,17 +64,16 @@ TEST_CASE("dot_rows_q8: every result is within the bound of its summation order"
           table->dot_rows_q8[type.type](matrix.rows.data(), n_rows, cols, x.View(), tokens, y.data(), n_rows);
           for (std::uint32_t r = 0; r < n_rows; ++r) {
             const auto* row = static_cast<const std::uint8_t*>(matrix.rows[r]);
-            const std::vector<double> w = RowValues(type, row, cols);
+            const std::vector<double> w = RowValues(type, row, cols), m = RowMinimums(type, row, cols);
             for (std::uint32_t t = 0; t < tokens; ++t) {
               double exact = 0, magnitude = 0;
               for (std::uint64_t b = 0; b < cols / 32; ++b) {
-                double block = 0;
+                double block = 0, minimum = 0;
                 const auto d = static_cast<double>(x.d[t * x.block_stride + b]);
-                for (std::uint64_t j = 0; j < 32; ++j) block += w[32 * b + j] * d * x.q[1 + t * x.q_stride + 32 * b + j];
-                double minimum = 0;
-                if (type.minimum) {
-                  const std::uint8_t* m = row + b * type.block_bytes + 2;
-                  minimum = HalfValue(static_cast<std::uint16_t>(m[0] + 256 * m[1])) * d * x.sum[t * x.block_stride + b];
+                for (std::uint64_t j = 0; j < 32; ++j) {
+                  const double value = d * x.q[1 + t * x.q_stride + 32 * b + j];
+                  block += w[32 * b + j] * value;
+                  minimum += m[32 * b + j] * value;
                 }
                 exact += block;
                 magnitude += std::fabs(block - minimum) + std::fabs(minimum);

@@ -23,8 +23,10 @@ struct StoredType {
   int type;
   const char* name;
   std::uint64_t block, block_bytes;
-  bool minimum;    // y = q d + m
-  bool quantized;  // fast mode multiplies it with quantized activations
+  bool minimum;                            // y = q d + m
+  bool quantized;                          // fast mode multiplies it with quantized activations
+  std::vector<std::uint64_t> halves;       // where a block holds its half scales; empty for float types
+  std::uint64_t scales = 0, n_scales = 0;  // bytes of a superblock's integer scales
 
   std::uint64_t RowBytes(std::uint64_t cols) const { return cols / block * block_bytes; }
 };
@@ -55,6 +57,9 @@ std::vector<std::uint8_t> RandomRow(const StoredType& type, std::uint64_t cols, 
 // Values of a stored row, exact.
 std::vector<double> RowValues(const StoredType& type, const std::uint8_t* row, std::uint64_t cols);
 
+// The part m of every value, exact; zeros in types without a minimum.
+std::vector<double> RowMinimums(const StoredType& type, const std::uint8_t* row, std::uint64_t cols);
+
 std::vector<float> RandomFloats(std::uint64_t n, Random& random, double scale = 1);
 
 // A weight matrix whose rows start at odd addresses.
@@ -64,6 +69,10 @@ struct Matrix {
 
   Matrix(const StoredType& type, std::uint32_t n_rows, std::uint64_t cols, Random& random, Scales scales = Scales::kUsual);
 };
+
+// Weights at the ends of their range, where 16-bit sums would overflow first: every byte but the half scales; rows take turns in keeping a
+// superblock's own scales.
+void Saturate(const StoredType& type, Matrix& matrix, std::uint8_t byte);
 
 inline bool SameBits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 

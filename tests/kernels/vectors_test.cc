@@ -41,6 +41,34 @@ TEST_CASE("dot and dot_f16: within the bound of the lane order, and the same bit
   }
 }
 
+TEST_CASE("axpy_rows and axpy_rows_f16: the bits of axpy row by row for any number of sums, rows and elements", "[kernels]") {
+  for (const std::uint64_t n : {1U, 7U, 8U, 20U, 64U, 131U}) {
+    Random random(n);
+    const std::uint64_t n_rows = 5, row = n + 3, w_stride = n_rows + 2;
+    const std::uint32_t most = 7;
+    const std::vector<float> x = RandomFloats(n_rows * row, random), w = RandomFloats(most * w_stride, random);
+    const std::vector<std::uint16_t> h = RandomHalves(n_rows * row, random);
+    const std::vector<float> start = RandomFloats(most * row, random);
+    std::vector<float> expected = start, expected_h = start;
+    for (std::uint32_t t = 0; t < most; ++t) {
+      for (std::uint64_t r = 0; r < n_rows; ++r) {
+        Scalar().axpy(w[t * w_stride + r], &x[r * row], &expected[t * row], n);
+        Scalar().axpy_f16(w[t * w_stride + r], &h[r * row], &expected_h[t * row], n);
+      }
+    }
+    for (const kernels::Table* table : Tables()) {
+      for (std::uint32_t n_y = 1; n_y <= most; ++n_y) {
+        std::vector<float> y(start.begin(), start.begin() + static_cast<std::ptrdiff_t>(n_y * row)), y_h = y;
+        table->axpy_rows({x.data(), row * sizeof(float), n_rows, n, w.data(), w_stride, y.data(), row, n_y});
+        table->axpy_rows_f16({h.data(), row * sizeof(std::uint16_t), n_rows, n, w.data(), w_stride, y_h.data(), row, n_y});
+        INFO(table->isa << " n " << n << ", " << n_y << " sums");
+        CHECK(FirstDifference(y, std::span(expected).first(y.size())) == y.size());
+        CHECK(FirstDifference(y_h, std::span(expected_h).first(y.size())) == y.size());
+      }
+    }
+  }
+}
+
 TEST_CASE("dot: gives the bits of dot_rows over an F32 row", "[kernels]") {
   Random random(3);
   const std::vector<float> w = RandomFloats(777, random), x = RandomFloats(777, random);

@@ -50,6 +50,14 @@ TEST_CASE("decoder: exact logits agree with the f64 oracle for every shape of th
   CheckAgainstOracle(Stack(OpenTiny({.n_heads = 4, .n_kv_heads = 1, .matrix_type = VNR_F16, .embedding_type = VNR_F32})), 8);
 }
 
+TEST_CASE("decoder: exact logits of a base of every block type agree with the f64 oracle") {
+  for (const std::uint32_t type :
+       {VNR_Q4_0, VNR_Q4_1, VNR_Q5_0, VNR_Q5_1, VNR_Q8_0, VNR_Q2_K, VNR_Q3_K, VNR_Q4_K, VNR_Q5_K, VNR_Q6_K, VNR_IQ4_NL}) {
+    CAPTURE(type);
+    CheckAgainstOracle(Stack(OpenTiny({.hidden = 256, .ffn = 512, .matrix_type = type, .embedding_type = type})), 6);
+  }
+}
+
 TEST_CASE("decoder: exact logits of Qwen2 and Qwen3 agree with the f64 oracle") {
   CheckAgainstOracle(Stack(OpenTiny({.arch = "qwen2", .rope_base = 1000000})), 12);
   CheckAgainstOracle(Stack(OpenTiny({.arch = "qwen2", .n_heads = 8, .n_kv_heads = 1, .matrix_type = VNR_Q4_0, .tied = false})), 8);

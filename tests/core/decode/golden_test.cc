@@ -43,7 +43,7 @@ TEST_CASE("golden: the base models decode as the independent implementation does
   const auto data = ExternalData();
   if (!data) return;
   for (const char* const quant : {"f32", "q8_0", "q4_0"}) CheckBase(*data / "stories260k", "stories260k", quant);
-  for (const char* const quant : {"q8_0", "q4_0"}) CheckBase(*data / "fable", "fable", quant);
+  for (const char* const quant : {"q8_0", "q4_0", "q6_k", "q4_k_m", "q3_k_m"}) CheckBase(*data / "fable", "fable", quant);
 }
 
 TEST_CASE("golden: the base in the repository decodes as the independent implementation does") {

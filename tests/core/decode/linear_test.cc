@@ -74,17 +74,52 @@ TEST_CASE("linear: exact results do not depend on threads, batch or neighbours; 
   }
 }
 
+// 303 tokens are more than a tile holds, and no multiple of four; 352 lanes are no multiple of a panel's 64.
+TEST_CASE("linear: fast base products of a token have the same bits alone, in a few tokens and in many, for any number of threads") {
+  for (const std::uint32_t type : {VNR_Q4_0, VNR_Q5_1, VNR_Q8_0}) {
+    const Stack stack(OpenTiny({.hidden = 128, .ffn = 352, .matrix_type = type, .biases = true}));
+    const auto staged = stack.Stage(ComputeMode::kFast);
+    for (const auto& names : {kQkv, kGateUp, kDown}) {
+      const GroupRun all = RunGroup(*staged, names, 303, 1);
+      for (const std::uint32_t threads : {2U, 3U}) CHECK(RunGroup(*staged, names, 303, threads).y == all.y);
+      for (const std::uint32_t tokens : {1U, 3U, 4U, 5U, 33U}) {
+        for (const std::uint32_t first : {0U, 254U, 270U}) {
+          CAPTURE(type, names[0], tokens, first);
+          const GroupRun some = RunGroup(*staged, names, tokens, 2, first);
+          for (std::size_t s = 0; s < names.size(); ++s) {
+            const std::size_t out = some.y[s].size() / tokens;
+            CHECK(std::equal(some.y[s].begin(), some.y[s].end(), all.y[s].begin() + static_cast<std::ptrdiff_t>(first * out)));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("linear: fast overlays act on every token of a batch that is wider than a tile, as on each block of it") {
+  Stack stack(OpenTiny({.hidden = 128, .ffn = 352, .matrix_type = VNR_Q4_0}));
+  stack.LowRank(kGateUp[0], 5, 0.5).Rescale(kGateUp[0], Scales::kInput).LowRank(kGateUp[1], 3, 1).Rescale(kGateUp[1], Scales::kOutput);
+  const auto staged = stack.Stage(ComputeMode::kFast);
+  const GroupRun all = RunGroup(*staged, kGateUp, 303, 2);
+  for (const std::uint32_t first : {0U, 32U, 256U}) {  // where blocks of overlays begin: the same calls, so the same bits
+    const GroupRun block = RunGroup(*staged, kGateUp, first == 256 ? 47 : 32, 1, first);
+    for (std::size_t s = 0; s < 2; ++s)
+      CHECK(std::equal(block.y[s].begin(), block.y[s].end(), all.y[s].begin() + static_cast<std::ptrdiff_t>(first * 352)));
+  }
+}
+
 TEST_CASE("linear: fast products of quantized bases stay within the error of 8-bit activations, each site with its own x_0") {
   Stack stack(OpenTiny({.matrix_type = VNR_Q8_0}));
   stack.Rescale(kGateUp[0], Scales::kInput);
   const auto staged = stack.Stage(ComputeMode::kFast);
-  const GroupRun run = RunGroup(*staged, kGateUp, 3, 2);
+  const std::uint32_t tokens = GENERATE(3U, 7U);  // one by one, and in a tile
+  const GroupRun run = RunGroup(*staged, kGateUp, tokens, 2);
   for (std::size_t s = 0; s < kGateUp.size(); ++s) {
     const Site& site = *stack.base().sites().Find(kGateUp[s]);
     const reference::Vector t = s == 0 ? stack.edits().at(kGateUp[0])[0].t : reference::Vector(site.in, 1.0);
     std::vector<float> w(site.out * site.in);
     ReadRows(site, 0, site.out, w.data(), site.in);
-    for (std::size_t token = 0; token < 3; ++token)
+    for (std::size_t token = 0; token < tokens; ++token)
       for (std::uint64_t lane = 0; lane < site.out; ++lane) {
         // |x - d q| <= d / 2 with d = max|x_0| / 127, and |x_0| < 1.5; 1 % for the f32 roundings of d and the sum.
         double y = 0, abs_sum = 0;

@@ -1,5 +1,6 @@
 #include "core/plugin/catalog.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -261,6 +262,27 @@ TEST_CASE("catalogue: a kind that nobody offers is E415 and lists what there is;
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Code::PLUGIN_REFUSED);
   CHECK(Says(refused.error(), "needs ABI 1.4"));
+}
+
+TEST_CASE("catalogue: a kind that nobody offers while something could not be read is that error: E603, or E503 without descriptors") {
+  const PluginDir dir;
+  dir.Install("offset");
+  const auto scan = [&](const std::filesystem::path& directory) {
+    const auto catalog = Catalog::Scan({.directories = {directory}, .overrides = {}, .static_entries = {}});
+    REQUIRE(catalog);
+    return catalog->FindKind(kKind).error();
+  };
+  const auto library = dir.path() / "offset.so";
+  CHECK(scan(library).code == Code::IO);  // no folder
+  CHECK(scan(library).at == library.string());
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{3, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const auto catalog = Catalog::Scan({.directories = {dir.path()}, .overrides = {}, .static_entries = {}});
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE(catalog);
+  CHECK(catalog->FindKind(kKind).error().code == Code::FD_LIMIT);
 }
 
 TEST_CASE("catalogue: a statically linked plugin needs no file and declares the same as its module") {

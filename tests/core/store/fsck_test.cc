@@ -1,6 +1,9 @@
 #include "core/store/fsck.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 
 #include "tests/core/store/fixture.h"
 #include "tests/support/catch.h"
@@ -141,4 +144,33 @@ TEST_CASE("fsck: foreign names in each folder of the store, and a second name of
   CHECK(Codes(store.Fsck(false)) == Lines{"E305 at=blobs/sha256/" + Sha256::Of(kStyleBytes).Hex(), "E602 at=veneer/notes",
                                           "E602 at=veneer/state/x", "E602 at=veneer/audit/seg-01", "E602 at=veneer/trash/x",
                                           "E602 at=veneer/verified/x"});
+}
+
+TEST_CASE("fsck: modes that let others write, blobs of another mode, and what is no file where the store has files, are named") {
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  const auto said = [&] { return Codes(store.Fsck(false, false)); };
+  const std::string blob = "blobs/sha256/" + Sha256::Of(kStyleBytes).Hex();
+  for (const int mode : {0, 04444, 0440}) {
+    fs::permissions(store.blob(kStyleBytes), static_cast<fs::perms>(mode));
+    const Lines found = said();
+    CHECK(std::ranges::count(found, "E305 at=" + blob) == 1);
+  }
+  fs::permissions(store.blob(kStyleBytes), static_cast<fs::perms>(0444));
+  CHECK(said() == Lines{});
+  for (const char* file : {"state/CURRENT", "gen/2", "audit/seg-1", "FORMAT", "lock"}) {
+    fs::permissions(store.root() / "veneer" / file, static_cast<fs::perms>(0666));
+    CHECK(said() == Lines{std::string("E609 at=veneer/") + file});
+    fs::permissions(store.root() / "veneer" / file, static_cast<fs::perms>(0600));
+  }
+  fs::create_directory(store.root() / "veneer/refs/other");
+  fs::create_directory(store.root() / "veneer/refs/base/folder");
+  const Lines found = said();
+  CHECK(std::ranges::count(found, "E602 at=veneer/refs/other") == 1);
+  CHECK(std::ranges::count(found, "E602 at=veneer/refs/base/folder") == 1);
+  fs::remove(store.root() / "veneer/refs/other");
+  fs::remove(store.root() / "veneer/refs/base/folder");
+  fs::remove(store.root() / "veneer/lock");
+  REQUIRE(mkfifo((store.root() / "veneer/lock").c_str(), 0600) == 0);
+  CHECK(said() == Lines{"E602 at=veneer/lock"});
 }

@@ -66,14 +66,61 @@ TEST_CASE("recovery: a changed or missing record of the active generation is E60
   CHECK(Must(store.Activate(store.b)).generation == 3);
 }
 
-TEST_CASE("recovery: an older pointer under a newer log is E612") {
+TEST_CASE("recovery: an older pointer under a newer log is E612, and a person may choose; without the later record only a copy helps") {
   StoreFixture store;
   Must(store.Activate(store.a));
   const std::string older = ReadAll(store.state());
   Must(store.Activate(store.b));
   WriteFile(store.state(), older);
-  CHECK(store.Activate(store.none).error().code == Code::GENERATION_REGRESSED);
-  CHECK(Text(store.Fsck()).find("E612 GENERATION_REGRESSED") != std::string::npos);
+  const std::string remedy = "veneer fsck --set-current N";
+  const Error refused = store.Activate(store.none).error();
+  CHECK(refused.code == Code::GENERATION_REGRESSED);
+  CHECK(refused.detail.find(remedy) != std::string::npos);
+  for (const bool repair : {false, true}) {
+    const std::string said = Text(store.Fsck(true, repair));
+    CHECK(said.find("E612 GENERATION_REGRESSED at=veneer/state/CURRENT") != std::string::npos);
+    CHECK(said.find("gen/3") == std::string::npos);  // it is no litter, and repair leaves it
+  }
+  store.CopyTo(store.Aside("regressed"));
+  const Activation chosen = Must(store.Open().SetCurrent(3, {}));
+  CHECK(chosen.generation == 4);
+  CHECK(chosen.composition == store.b);
+  CHECK(Text(store.Fsck()) == "");
+  store.RestoreFrom(store.Aside("regressed"));
+  fs::remove(store.root() / "veneer/gen/3");
+  CHECK(store.Activate(store.none).error().detail.find(remedy) == std::string::npos);
+}
+
+TEST_CASE("recovery: folders of hints and leftovers are made again; a folder of the state that is missing is E602 with the remedy") {
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  store.CopyTo(store.Aside("good"));
+  for (const char* spare : {"staging", "trash", "quarantine", "verified"}) {
+    INFO(spare);
+    fs::remove_all(store.root() / "veneer" / spare);
+    CHECK(Must(store.Open().ReadCurrent()).composition == store.a);
+    CHECK(Text(store.Fsck()) == "");
+  }
+  CHECK(Must(store.Activate(store.b)).changed);
+  for (const char* needed : {"state", "gen", "audit", "refs", "refs/adapter"}) {
+    INFO(needed);
+    store.RestoreFrom(store.Aside("good"));
+    fs::remove_all(store.root() / "veneer" / needed);
+    const auto opened = store.TryOpen(store.posix);
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().code == Code::STATE_CORRUPT);
+    CHECK(opened.error().at == std::string("veneer/") + needed);
+    CHECK(opened.error().detail.find("restore the whole store") != std::string::npos);
+    std::ofstream(store.root() / "veneer" / needed) << "a file";
+    CHECK(store.TryOpen(store.posix).error().code == Code::STATE_CORRUPT);
+  }
+  store.RestoreFrom(store.Aside("good"));
+  fs::remove(store.root() / "veneer/lock");
+  const Error error = store.Activate(store.b).error();
+  CHECK(error.code == Code::STATE_CORRUPT);
+  CHECK(error.at == "veneer/lock");
+  CHECK(error.detail.find("make it again") != std::string::npos);
+  CHECK_FALSE(fs::exists(store.root() / "veneer/lock"));
 }
 
 TEST_CASE("recovery: state/ is synced before the log says that an interrupted activation was committed") {

@@ -398,3 +398,38 @@ TEST_CASE("store: no descriptors available is E503, and nothing changes") {
   CHECK(handle.Activate(store.a, std::nullopt, {}).error().code == Code::FD_LIMIT);
   CHECK(store.Snapshot() == before);
 }
+
+TEST_CASE("store: a file that is being hashed is not collected meanwhile, so that it never looks changed") {
+  StoreFixture store;
+  Store handle = store.Open();
+  const Digest digest = Must(handle.PutBlob("needed by nothing"));
+  std::optional<Code> collected;
+  const auto collect = [&](std::uint64_t, std::uint64_t) {
+    if (!collected) collected = store.Open().CollectGarbage({.grace = std::chrono::seconds(0)}).error().code;
+  };
+  CHECK(handle.OpenBlob(digest, std::nullopt, VerifyMode::kFull, collect));
+  CHECK(collected == Code::LOCKED);
+}
+
+TEST_CASE("store: on a file system for reading only, what is active can be opened and nothing changed: E603 with the reason") {
+  class ReadOnlySys final : public PosixSys {
+   public:
+    SysResult<UniqueFd> Open(int dir, const std::string& name, OpenMode mode, std::uint32_t permissions) override {
+      if (mode != OpenMode::kRead && mode != OpenMode::kDirectory) return std::unexpected(EROFS);
+      return PosixSys::Open(dir, name, mode, permissions);
+    }
+    SysStatus MakeDirectory(int, const std::string&, std::uint32_t) override { return std::unexpected(EROFS); }
+    SysStatus Unlink(int, const std::string&) override { return std::unexpected(EROFS); }
+  };
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  const std::string before = store.Snapshot();
+  ReadOnlySys sys;
+  Store handle = Must(store.TryOpen(sys));
+  CHECK(Must(handle.OpenActive(VerifyMode::kFull)).current.composition == store.a);
+  const Error error = handle.Activate(store.b, std::nullopt, {}).error();
+  CHECK(error.code == Code::IO);
+  CHECK(error.at == "veneer/lock");
+  CHECK(error.detail.find("for reading only") != std::string::npos);
+  CHECK(store.Snapshot() == before);
+}

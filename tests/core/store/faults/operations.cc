@@ -184,11 +184,11 @@ std::vector<Operation> MakeOperations() {
       {"name-half-imported", 70, HalfImported(), {now, both_named, false}, kChangesNothing, name_both, false},
       {"remove-ref", 68, Imported(incoming), {named, now, false}, kChangesNothing, remove_ref},
       {"init", 168, SimImage(Seed()), {empty, made, false}, kGoesOn, StartInit},
-      {"fsck-repair", 337, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
+      {"fsck-repair", 382, Damaged(), {now, now, true, kDamagedHex}, kChangesNothing, repair},
       // A crash between steps 10 and 11: the new pointer is visible and not durable.
-      {"recovery", 249, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
+      {"recovery", 294, ActivationStoppedAt("fsync veneer/state"), {now, b_active, false}, kKeepsWhatIsThere, recover},
       // A crash between the record of the intent and its sync: the record is visible and not durable.
-      {"recovery-of-log", 234, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
+      {"recovery-of-log", 277, ActivationStoppedAt("fsync veneer/audit/seg-1", 2), {now, now, false}, kKeepsWhatIsThere, recover, false},
       {"gc", 120, WithGarbage(used, {"garbage 1\n", "garbage 2\n"}), {now, now}, kChangesNothing, collect},
       {"gc-now", 118, HalfCollected(used), {now, now}, kChangesNothing, collect_all},
   };

@@ -1,4 +1,4 @@
-#include "core/cli/bench_store.h"
+#include "core/bench/store_bench.h"
 
 #include <fmt/format.h>
 
@@ -7,27 +7,19 @@
 #include <optional>
 #include <utility>
 
-#include "core/cli/temporary_folder.h"
+#include "core/base/temporary_folder.h"
 #include "core/store/lock.h"
 #include "core/store/posix_sys.h"
 #include "core/store/recovery.h"
 #include "core/store/store.h"
 
-namespace veneer::cli {
+namespace veneer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = BenchClock;
 
 constexpr std::uint32_t kSettleMs = 2100;  // a stamp on a file that is younger proves nothing
 constexpr std::uint64_t kDeadBlobs = 50;
-
-double MsSince(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
-
-Quantiles QuantilesOf(std::vector<double> ms) {
-  std::ranges::sort(ms);
-  const std::size_t last = ms.size() - 1;
-  return {ms[last / 2], ms[last * 99 / 100]};
-}
 
 // For making a store with many generations, whose making is not what is measured.
 class UnsyncedSys final : public CountingSys {
@@ -167,4 +159,4 @@ Result<StoreBenchReport> BenchStore(const StoreBenchOptions& options) {
   return report;
 }
 
-}  // namespace veneer::cli
+}  // namespace veneer

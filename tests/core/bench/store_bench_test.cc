@@ -1,13 +1,11 @@
-#include "core/cli/bench_store.h"
+#include "core/bench/store_bench.h"
 
 #include <filesystem>
 
-#include "tests/core/cli/captured.h"
 #include "tests/support/catch.h"
-#include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
-namespace veneer::cli {
+namespace veneer {
 namespace {
 
 TEST_CASE("bench store: an activation of verified files hashes nothing but its composition, in a known number of calls and syncs") {
@@ -30,18 +28,5 @@ TEST_CASE("bench store: an activation of verified files hashes nothing but its c
   CHECK(std::filesystem::is_empty(dir.path()));
 }
 
-TEST_CASE("bench store: the store the command line names is not touched, and an unknown bench is refused with what there is") {
-  const TempDir dir;
-  const std::string none = (dir.path() / "none").string();
-  const ProcessResult done = Veneer({"bench", "store", "--runs", "1", "--store", none, "--dir", dir.path().string(), "--json"});
-  CHECK(done.status == 0);
-  CHECK(done.out.find("\"median_ms\":") != std::string::npos);
-  CHECK(std::filesystem::is_empty(dir.path()));
-  const Captured unknown = RunCommand({"bench", "nothing"});
-  CHECK(unknown.status == 2);
-  CHECK(unknown.err.find("store") != std::string::npos);
-  CHECK(RunCommand({"bench", "store", "--runs", "0"}).status == 2);
-}
-
 }  // namespace
-}  // namespace veneer::cli
+}  // namespace veneer

@@ -1,25 +1,22 @@
 // What the store costs: activation, recovery, collection and import, in a store of its own that is gone afterwards.
-#ifndef VENEER_CORE_CLI_BENCH_STORE_H_
-#define VENEER_CORE_CLI_BENCH_STORE_H_
+#ifndef VENEER_CORE_BENCH_STORE_BENCH_H_
+#define VENEER_CORE_BENCH_STORE_BENCH_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/bench/statistics.h"
 #include "core/store/counting_sys.h"
 
-namespace veneer::cli {
+namespace veneer {
 
 struct StoreBenchOptions {
   std::string directory;             // where the store's folder is made; must exist
   std::uint64_t runs = 50;           // of what is measured in a median, at least 1
   std::uint64_t generations = 1000;  // in the store that is recovered
   std::uint64_t base_bytes = 64 << 20;
-};
-
-struct Quantiles {
-  double median_ms = 0, p99_ms = 0;
 };
 
 struct StoreBenchReport {
@@ -36,6 +33,6 @@ struct StoreBenchReport {
 // Waits a little more than 2 s for stamps to settle. E603 and the like from the disk.
 Result<StoreBenchReport> BenchStore(const StoreBenchOptions& options);
 
-}  // namespace veneer::cli
+}  // namespace veneer
 
-#endif  // VENEER_CORE_CLI_BENCH_STORE_H_
+#endif  // VENEER_CORE_BENCH_STORE_BENCH_H_

@@ -1,4 +1,4 @@
-#include "core/cli/temporary_folder.h"
+#include "core/base/temporary_folder.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "core/base/file.h"
 
-namespace veneer::cli {
+namespace veneer {
 
 namespace fs = std::filesystem;
 
@@ -23,4 +23,4 @@ TemporaryFolder::~TemporaryFolder() {
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
-}  // namespace veneer::cli
+}  // namespace veneer

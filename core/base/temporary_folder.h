@@ -1,6 +1,6 @@
 // A folder of a command's own that goes away with it.
-#ifndef VENEER_CORE_CLI_TEMPORARY_FOLDER_H_
-#define VENEER_CORE_CLI_TEMPORARY_FOLDER_H_
+#ifndef VENEER_CORE_BASE_TEMPORARY_FOLDER_H_
+#define VENEER_CORE_BASE_TEMPORARY_FOLDER_H_
 
 #include <filesystem>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace veneer::cli {
+namespace veneer {
 
 class TemporaryFolder {
  public:
@@ -26,6 +26,6 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace veneer::cli
+}  // namespace veneer
 
-#endif  // VENEER_CORE_CLI_TEMPORARY_FOLDER_H_
+#endif  // VENEER_CORE_BASE_TEMPORARY_FOLDER_H_

@@ -1,0 +1,120 @@
+#include "core/bench/decode_bench.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/bench/read_control.h"
+
+namespace veneer {
+namespace {
+
+constexpr std::uint32_t kWarmUpTokens = 4;
+constexpr int kControlPasses = 3;
+
+// Which tokens they are does not matter to the speed, as long as their embeddings are not all the same row.
+std::vector<TokenId> SomeTokens(const Decoder& decoder, std::uint32_t n) {
+  const std::uint32_t vocab = decoder.composition().base().config().vocab;
+  std::vector<TokenId> tokens;
+  std::uint32_t state = 1;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    state = state * 1664525 + 1013904223;
+    tokens.push_back(static_cast<TokenId>((state >> 8) % vocab));
+  }
+  return tokens;
+}
+
+Status Ignore(std::size_t, std::span<const float>) { return {}; }
+
+Status FeedOneByOne(Decoder& decoder, std::span<const TokenId> tokens) {
+  for (const TokenId& token : tokens) VENEER_TRY(decoder.Feed({&token, 1}, false, Ignore));
+  return {};
+}
+
+Result<double> MsOfToken(Decoder& decoder, const TokenId& token) {
+  const auto start = BenchClock::now();
+  VENEER_TRY(decoder.Feed({&token, 1}, false, Ignore));
+  return MsSince(start);
+}
+
+Result<double> Series(Decoder& decoder, Phase phase, std::uint32_t tokens) {
+  return phase == Phase::kDecode ? DecodeTokensPerS(decoder, tokens) : PrefillTokensPerS(decoder, tokens);
+}
+
+// Ratios of speed, one a token. Who goes first alternates; the caches are emptied when they are half full.
+Result<std::vector<double>> PairTokens(Decoder& without, Decoder& with, std::uint32_t tokens) {
+  std::vector<double> ratios;
+  for (const TokenId token : SomeTokens(without, tokens)) {
+    if (2 * without.cache().position() >= without.cache().context()) {
+      without.cache().Truncate(0);
+      with.cache().Truncate(0);
+    }
+    const bool swapped = ratios.size() % 2 == 1;
+    VENEER_ASSIGN(const double first, MsOfToken(swapped ? with : without, token));
+    VENEER_ASSIGN(const double second, MsOfToken(swapped ? without : with, token));
+    ratios.push_back(swapped ? second / first : first / second);
+  }
+  return ratios;
+}
+
+Result<std::vector<double>> PairPrompts(Decoder& without, Decoder& with, std::uint32_t tokens, std::uint64_t prompts) {
+  std::vector<double> ratios;
+  for (std::uint64_t i = 0; i < prompts; ++i) {
+    Decoder& first = i % 2 == 0 ? without : with;
+    Decoder& second = i % 2 == 0 ? with : without;
+    VENEER_ASSIGN(const double a, PrefillTokensPerS(first, tokens));
+    VENEER_ASSIGN(const double b, PrefillTokensPerS(second, tokens));
+    ratios.push_back(i % 2 == 0 ? b / a : a / b);
+  }
+  return ratios;
+}
+
+}  // namespace
+
+Result<double> DecodeTokensPerS(Decoder& decoder, std::uint32_t tokens) {
+  decoder.cache().Truncate(0);
+  const auto ids = SomeTokens(decoder, tokens);
+  const auto start = BenchClock::now();
+  VENEER_TRY(FeedOneByOne(decoder, ids));
+  return 1e3 * tokens / MsSince(start);
+}
+
+Result<double> PrefillTokensPerS(Decoder& decoder, std::uint32_t tokens) {
+  decoder.cache().Truncate(0);
+  const auto ids = SomeTokens(decoder, tokens);
+  const auto start = BenchClock::now();
+  VENEER_TRY(decoder.Feed(ids, false, Ignore));
+  return 1e3 * tokens / MsSince(start);
+}
+
+double SpeedReport::share_of_control() const { return tokens_per_s.median * static_cast<double>(bytes_per_token) / 1e9 / control_gb_per_s; }
+
+Result<SpeedReport> BenchSpeed(Decoder& decoder, Phase phase, std::uint32_t tokens, std::uint64_t runs, std::uint32_t threads) {
+  const StagedComposition& composition = decoder.composition();
+  ReadControl control(composition.base(), threads);
+  VENEER_TRY(Series(decoder, phase, std::min(tokens, kWarmUpTokens)));
+  std::vector<double> speeds, controls{control.GbPerS(kControlPasses)};
+  for (std::uint64_t run = 0; run < runs; ++run) {
+    VENEER_ASSIGN(speeds.emplace_back(), Series(decoder, phase, tokens));
+    controls.push_back(control.GbPerS(kControlPasses));
+  }
+  return SpeedReport{IntervalOf(std::move(speeds)), MedianOf(std::move(controls)), control.bytes(), composition.overlay_bytes()};
+}
+
+Result<OverlayReport> BenchOverlays(Decoder& without, Decoder& with, std::uint32_t tokens, std::uint32_t prompt_tokens,
+                                    std::uint64_t prompts) {
+  OverlayReport report;
+  report.overlay_bytes = with.composition().overlay_bytes();
+  for (const Site& site : with.composition().base().sites().sites())
+    if (site.shape_class == SiteClass::kLinear) report.base_bytes += site.weight.bytes.size();
+  for (Decoder* decoder : {&without, &with}) {
+    decoder->cache().Truncate(0);
+    VENEER_TRY(FeedOneByOne(*decoder, SomeTokens(*decoder, kWarmUpTokens)));
+  }
+  VENEER_ASSIGN(auto decoded, PairTokens(without, with, tokens));
+  report.decode_ratio = IntervalOf(std::move(decoded));
+  VENEER_ASSIGN(auto prefilled, PairPrompts(without, with, prompt_tokens, prompts));
+  report.prefill_ratio = IntervalOf(std::move(prefilled));
+  return report;
+}
+
+}  // namespace veneer

@@ -1,0 +1,44 @@
+// Speed of a decoder: one token at a time, a prompt, and both with an overlay against without.
+#ifndef VENEER_CORE_BENCH_DECODE_BENCH_H_
+#define VENEER_CORE_BENCH_DECODE_BENCH_H_
+
+#include <cstdint>
+
+#include "core/base/error.h"
+#include "core/bench/statistics.h"
+#include "core/decode/decoder.h"
+
+namespace veneer {
+
+// One series: the cache is emptied, then `tokens` tokens are fed one by one, their logits made and looked at by nobody. Tokens/s over
+// all of them. E505 when the context is shorter.
+Result<double> DecodeTokensPerS(Decoder& decoder, std::uint32_t tokens);
+// The same with all tokens in one call, logits for the last.
+Result<double> PrefillTokensPerS(Decoder& decoder, std::uint32_t tokens);
+
+struct SpeedReport {
+  Interval tokens_per_s;
+  double control_gb_per_s = 0;        // read-only passes between the series
+  std::uint64_t bytes_per_token = 0;  // of the base's weights
+  std::uint64_t overlay_bytes = 0;
+  // What a token's base bytes would take at the control's speed, against what it took.
+  [[nodiscard]] double share_of_control() const;
+};
+enum class Phase { kDecode, kPrefill };
+// A warm-up, then `runs` series with control passes between them.
+Result<SpeedReport> BenchSpeed(Decoder& decoder, Phase phase, std::uint32_t tokens, std::uint64_t runs, std::uint32_t threads);
+
+// Speed with overlays against without (1: they cost nothing). Decoding alternates token by token, and prefill prompt by prompt, so that
+// what the machine does besides falls on both.
+struct OverlayReport {
+  std::uint64_t overlay_bytes = 0, base_bytes = 0;  // that a token reads
+  Interval decode_ratio, prefill_ratio;
+  // The share of time that the bytes alone explain.
+  [[nodiscard]] double byte_ratio() const { return static_cast<double>(overlay_bytes) / static_cast<double>(base_bytes); }
+};
+Result<OverlayReport> BenchOverlays(Decoder& without, Decoder& with, std::uint32_t tokens, std::uint32_t prompt_tokens,
+                                    std::uint64_t prompts);
+
+}  // namespace veneer
+
+#endif  // VENEER_CORE_BENCH_DECODE_BENCH_H_
