@@ -36,7 +36,7 @@ Result<ValidatedComposition> Session::Selected() {
     return std::move(named.validated);
   }
   if (!options_.base) {
-    if (!options_.adapters.empty()) return Fail(Code::USAGE, "--adapter", "needs --base FILE or DIR beside it");
+    if (!options_.adapters.empty()) return Fail(Code::USAGE, "--adapter", "needs --base FILE|DIR beside it");
     return ActiveComposition();
   }
   VENEER_ASSIGN(Catalog * plugins, catalog());

@@ -68,8 +68,8 @@ Result<std::shared_ptr<const Base>> Base::Open(BaseFiles files) {
     VENEER_ASSIGN(const std::vector<TensorView> stored, ReadHfTensors(files.files));
     VENEER_ASSIGN(const std::vector<BaseTensor> tensors, JoinQuantized(stored, config->quantization));
     Parts parts;
+    VENEER_ASSIGN(parts.sites, BuildHfSites(tensors, *config));
     parts.config = std::move(config->model);
-    VENEER_ASSIGN(parts.sites, BuildHfSites(tensors, parts.config));
     parts.quantization = QuantizationOf(tensors);
     parts.tokenizer = std::move(files.tokenizer);
     return parts;

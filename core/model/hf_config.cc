@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 #include <string>
+#include <utility>
 
 #include "core/format/json.h"
 #include "core/model/architecture.h"
@@ -191,6 +192,11 @@ Result<HfConfig> ReadHfConfig(std::string_view text) {
   VENEER_TRY(ReadRope(config, model));
   if (const Json* const tied = Given(config, "tie_word_embeddings")) {
     VENEER_ASSIGN(model.tied_head, tied->Bool());
+  }
+  for (const auto& [key, flag] : {std::pair{"attention_bias", &result.attention_bias}, std::pair{"mlp_bias", &result.mlp_bias}}) {
+    const Json* const given = Given(config, key);
+    if (given == nullptr) continue;
+    VENEER_ASSIGN(*flag, given->Bool());
   }
   VENEER_ASSIGN(result.quantization, ReadQuantization(config));
   VENEER_TRY(ReadEndTokens(config, result.end_tokens));

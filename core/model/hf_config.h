@@ -3,6 +3,7 @@
 #define VENEER_CORE_MODEL_HF_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +18,8 @@ enum class HfQuantization { kNone, kNf4, kInt8 };
 struct HfConfig {
   ModelConfig model;
   HfQuantization quantization = HfQuantization::kNone;
-  std::vector<std::int32_t> end_tokens;  // eos_token_id
+  std::vector<std::int32_t> end_tokens;          // eos_token_id
+  std::optional<bool> attention_bias, mlp_bias;  // whether these projections have one, where the file says
 };
 
 // E401 for what is not implemented, by name; E203/E204 for a missing or mistyped key; E402 for numbers that contradict each other; E1xx

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/model/base.h"
+#include "core/model/hf_config.h"
 #include "core/model/site.h"
 #include "core/model/site_builder.h"
 
 namespace veneer {
 
-// BuildSites over the joined tensors (core/model/bitsandbytes.h), sorted by name. With a tied head a stored lm_head must hold the
-// embedding's bytes: E402.
-Result<std::vector<Site>> BuildHfSites(std::span<const BaseTensor> tensors, const ModelConfig& config);
+// BuildSites over the joined tensors (core/model/bitsandbytes.h), sorted by name. E402 also for a stored lm_head that is not the embedding
+// it is tied to, and for a bias that is there or missing against what the configuration says.
+Result<std::vector<Site>> BuildHfSites(std::span<const BaseTensor> tensors, const HfConfig& config);
 
 }  // namespace veneer
 

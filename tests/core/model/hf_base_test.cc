@@ -128,6 +128,19 @@ TEST_CASE("hf base: a stored head beside a tied one must hold the embedding, and
   CHECK(base->sites().Find("lm_head")->storage_group == base->sites().Find("model.embed_tokens")->storage_group);
 }
 
+TEST_CASE("hf base: a bias that is missing, or there, against what config.json says is refused and named") {
+  TinyHf model(*OpenTiny(TinyLlama({.biases = true})));  // on q, k and v
+  model.config["attention_bias"] = false;
+  CHECK(Refused(model.Files()).at.ends_with("model.layers.0.self_attn.q_proj.bias"));
+  model.config["attention_bias"] = true;
+  CHECK(Refused(model.Files()).code == Code::HEADER_CORRUPT);
+  CHECK(Refused(model.Files()).at.ends_with("model.layers.0.self_attn.o_proj.bias"));
+  for (const char* const layer : {"0", "1"}) model.tensors.Fill(std::string("model.layers.") + layer + ".self_attn.o_proj.bias", {64}, 1);
+  OpenHf(model.Files());
+  model.config["mlp_bias"] = true;
+  CHECK(Refused(model.Files()).at.ends_with("model.layers.0.mlp.gate_proj.bias"));
+}
+
 TEST_CASE("hf base: shards are read as their index says") {
   const TinyHf model(*OpenTiny(TinyLlama()));
   const Sharded shards(model);
