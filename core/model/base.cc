@@ -33,9 +33,7 @@ std::span<const std::byte> BaseFiles::bytes() const {
 }
 
 TokenizerBlob HfTokenizer(std::string bytes) {
-  const std::string_view id = bytes.empty()                                           ? kNoTokenizerId
-                              : bytes.find_first_not_of(" \t\r\n") == bytes.find('{') ? kTokenizerJsonId
-                                                                                      : kSentencePieceId;
+  const std::string_view id = bytes.empty() ? kNoTokenizerId : bytes.front() == '{' ? kTokenizerJsonId : kSentencePieceId;
   return {std::string(id), std::move(bytes)};
 }
 
