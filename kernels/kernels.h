@@ -2,10 +2,11 @@
 // table gives the same results under the rules written at each member. Kernels know nothing of models, files or overlays.
 //
 // Conventions: row-major; `rows[r]` points at the stored bytes of one weight row of `cols` elements (cols is a multiple of the
-// type's block), or for types with scales in other tensors at a ScaledRow (kernels/scaled_rows.h); strides count elements; tensors and outputs do not overlap unless a member says so. Stored rows may start at any byte;
-// f32 and half vectors need no alignment beyond that of their element. No kernel allocates, locks or calls the operating system; all of
-// them expect the default rounding mode with subnormals on. Every (row, token) result has one order of operations, which does not depend
-// on n_rows, tokens, strides or alignment. NaN payloads and signs are outside every promise of equal bits.
+// type's block), or for types with scales in other tensors at a ScaledRow (kernels/scaled_rows.h); strides count elements; tensors and
+// outputs do not overlap unless a member says so. Stored rows may start at any byte; f32 and half vectors need no alignment beyond that of
+// their element. No kernel allocates, locks or calls the operating system; all of them expect the default rounding mode with subnormals on.
+// Every (row, token) result has one order of operations, which does not depend on n_rows, tokens, strides or alignment. NaN payloads and
+// signs are outside every promise of equal bits.
 #ifndef VENEER_KERNELS_KERNELS_H_
 #define VENEER_KERNELS_KERNELS_H_
 

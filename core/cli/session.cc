@@ -48,7 +48,8 @@ Result<ValidatedComposition> Session::Selected() {
 Result<std::shared_ptr<const Base>> Session::SelectedBase() {
   if (options_.base && !options_.manifest) {
     ProgressBar bar("hashing");
-    VENEER_ASSIGN(BaseFiles files, OpenBaseFiles(*options_.base, [&bar](std::uint64_t done, std::uint64_t total) { bar.Update(done, total); }));
+    VENEER_ASSIGN(BaseFiles files,
+                  OpenBaseFiles(*options_.base, [&bar](std::uint64_t done, std::uint64_t total) { bar.Update(done, total); }));
     return Base::Open(std::move(files));
   }
   VENEER_ASSIGN(const ValidatedComposition selected, Selected());

@@ -72,7 +72,9 @@ TEST_CASE("soak: after each of ten thousand switches the logits are a fresh proc
   // One mapping of the base for all.
   struct SharedBase final : ArtifactSource {
     SharedBase(PathSource& source, std::shared_ptr<const Base> shared) : inner(&source), held(std::move(shared)) {}
-    Result<BaseFiles> OpenBase(const Digest& hash, const std::optional<Digest>& tokenizer) override { return inner->OpenBase(hash, tokenizer); }
+    Result<BaseFiles> OpenBase(const Digest& hash, const std::optional<Digest>& tokenizer) override {
+      return inner->OpenBase(hash, tokenizer);
+    }
     std::shared_ptr<const Base> HeldBase(const Digest&) override { return held; }
     Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override { return inner->OpenAdapter(entry); }
     PathSource* inner;
