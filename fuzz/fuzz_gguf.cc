@@ -47,11 +47,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!file) return 0;
   ReadEveryValue(*file);
   CheckEveryTensor(*file, bytes);
-  (void)veneer::QuantizationOf(*file);
+  const std::vector<veneer::BaseTensor> tensors = veneer::TensorsOf(*file);
+  (void)veneer::QuantizationOf(tensors);
   (void)veneer::ReadTokenizerBlob(*file);
   const auto config = veneer::ReadConfig(*file);
   if (!config) return 0;
-  const auto sites = veneer::BuildGgufSites(*file, *config);
+  const auto sites = veneer::BuildGgufSites(tensors, *config);
   if (!sites) return 0;
   for (const veneer::Site& site : *sites) {
     const bool is_vector = site.shape_class == veneer::SiteClass::kVector;

@@ -2,10 +2,11 @@
 // table gives the same results under the rules written at each member. Kernels know nothing of models, files or overlays.
 //
 // Conventions: row-major; `rows[r]` points at the stored bytes of one weight row of `cols` elements (cols is a multiple of the
-// type's block); strides count elements; tensors and outputs do not overlap unless a member says so. Stored rows may start at any byte;
-// f32 and half vectors need no alignment beyond that of their element. No kernel allocates, locks or calls the operating system; all of
-// them expect the default rounding mode with subnormals on. Every (row, token) result has one order of operations, which does not depend
-// on n_rows, tokens, strides or alignment. NaN payloads and signs are outside every promise of equal bits.
+// type's block), or for types with scales in other tensors at a ScaledRow (kernels/scaled_rows.h); strides count elements; tensors and
+// outputs do not overlap unless a member says so. Stored rows may start at any byte; f32 and half vectors need no alignment beyond that of
+// their element. No kernel allocates, locks or calls the operating system; all of them expect the default rounding mode with subnormals on.
+// Every (row, token) result has one order of operations, which does not depend on n_rows, tokens, strides or alignment. NaN payloads and
+// signs are outside every promise of equal bits.
 #ifndef VENEER_KERNELS_KERNELS_H_
 #define VENEER_KERNELS_KERNELS_H_
 
@@ -62,7 +63,7 @@ struct Table {
   //   total = fma(integer sum, d_w * d_x, total), and for types with a minimum m also total = fma(sum_x, m_w * d_x, total).
   // Superblocks of 256: scales inside it are integers and part of the integer sum; the minimum is fma(integer sum of min x, -(dmin * d_x)).
   // Bit-equal across ISAs. Rows are read as several streams: a call with (n_rows / 8) odd keeps them off one another's cache sets.
-  // nullptr for types that fast mode multiplies with f32 activations (F32, F16, BF16).
+  // nullptr for types that fast mode multiplies with f32 activations (F32, F16, BF16, NF4, int8 rows).
   using DotRowsQ8 = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const QuantizedActivations& x,
                              std::uint32_t tokens, float* y, std::uint64_t y_stride);
   DotRowsQ8 dot_rows_q8[kTypes];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/bench/decode_bench.h"
+#include "core/bench/kernel_bench.h"
 #include "core/bench/peer.h"
 #include "core/bench/switch_bench.h"
 #include "core/cli/output.h"
@@ -180,6 +181,35 @@ Status NeedBaseAndAdapters(const Options& options) {
 Result<int> RunDecodeBench(Session& session) { return RunSpeed(session, Phase::kDecode, kDecodeTokens, "decode_tokens_per_s"); }
 
 Result<int> RunPrefillBench(Session& session) { return RunSpeed(session, Phase::kPrefill, kPromptTokens, "prefill_tokens_per_s"); }
+
+Result<int> RunKernelsBench(Session& session) {
+  const Options& options = session.options();
+  const kernels::Table* table = kernels::Select();
+  if (table == nullptr) return Fail(Code::USAGE, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here");
+  KernelBenchOptions bench;
+  bench.threads = options.threads;
+  bench.tokens = options.count.value_or(bench.tokens);
+  bench.runs = options.runs.value_or(bench.runs);
+  VENEER_ASSIGN(const auto results, BenchKernels(*table, bench));
+  if (options.json) {
+    OutJson list = OutJson::array();
+    for (const KernelResult& result : results)
+      list.push_back({{"type", result.type},
+                      {"activations", result.is_integer ? "int8" : "f32"},
+                      {"gb_per_s", result.gb_per_s},
+                      {"control_gb_per_s", result.control_gb_per_s},
+                      {"gop_per_s", result.gop_per_s}});
+    PrintJson({{"isa", table->isa}, {"threads", options.threads}, {"tokens", bench.tokens}, {"kernels", list}});
+    return 0;
+  }
+  std::vector<std::vector<std::string>> rows{{fmt::format("{}, {} THREADS", table->isa, options.threads), "X", "GB/S", "CONTROL", "SHARE",
+                                              fmt::format("GOP/S, {} TOKENS", bench.tokens)}};
+  for (const KernelResult& result : results)
+    rows.push_back({result.type, result.is_integer ? "int8" : "f32", ValueText(result.gb_per_s, 1), ValueText(result.control_gb_per_s, 1),
+                    ValueText(result.gb_per_s / result.control_gb_per_s, 2), ValueText(result.gop_per_s, 0)});
+  Print(Table(rows));
+  return 0;
+}
 
 Result<int> RunOverlaysBench(Session& session) {
   const Options& options = session.options();

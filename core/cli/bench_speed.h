@@ -9,6 +9,7 @@ namespace veneer::cli {
 
 Result<int> RunDecodeBench(Session& session);
 Result<int> RunPrefillBench(Session& session);
+Result<int> RunKernelsBench(Session& session);
 Result<int> RunOverlaysBench(Session& session);
 Result<int> RunSwitchBench(Session& session);
 

@@ -66,8 +66,8 @@ struct Bench {
   std::string_view name;
   Result<int> (*run)(Session& session);
 };
-constexpr std::array kBenches{Bench{"decode", RunDecodeBench}, Bench{"prefill", RunPrefillBench}, Bench{"overlays", RunOverlaysBench},
-                              Bench{"switch", RunSwitchBench}, Bench{"store", RunStoreBench}};
+constexpr std::array kBenches{Bench{"decode", RunDecodeBench},     Bench{"prefill", RunPrefillBench}, Bench{"kernels", RunKernelsBench},
+                              Bench{"overlays", RunOverlaysBench}, Bench{"switch", RunSwitchBench},   Bench{"store", RunStoreBench}};
 
 Result<int> RunBench(Session& session) {
   std::string names;
@@ -82,11 +82,12 @@ Result<int> RunBench(Session& session) {
 
 constinit const Command kBenchCommand{
     "bench",
-    "bench decode|prefill|overlays|switch|store [-n TOKENS] [--runs N] [--against PROGRAM] [options]",
+    "bench decode|prefill|kernels|overlays|switch|store [-n TOKENS] [--runs N] [--against PROGRAM] [options]",
     "measure what the program costs here",
     "decode, prefill: tokens/s of what is active, or of --base and --adapter, with read-only passes over the same weights between the "
     "series.\n"
     "With --against a program with llama-bench's options runs in turn, A B A B, over the file of --base.\n"
+    "kernels: the products of each stored type over 256 MiB of rows, for one token and for many, in the instruction set in use.\n"
     "overlays: each --adapter, and all of them together, against the base alone, token by token in turn: the ratio of speeds, its 95 % "
     "interval,\n"
     "and the share of bytes.\n"

@@ -210,7 +210,7 @@ constinit const Command kGenerateCommand{
     "generate (-p TEXT | -f FILE | - | --tokens 1,2,3) [-n N] [options]\n       veneer generate --lines (-f FILE | -) [--on-switch POLICY] "
     "[-n N] [options]",
     "continue a text",
-    "Decodes over the active composition, over --manifest FILE, or over --base FILE with --adapter PATH[=W] in order.\n"
+    "Decodes over the active composition, over --manifest FILE, or over --base FILE|DIR with --adapter PATH[=W] in order.\n"
     "Text goes to standard output as it comes, prompt first; --json prints {\"tokens\", \"text\", \"composition\"} with the new tokens "
     "only.\n"
     "Running out of context is an error that says so.\n"

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 #include "core/adapter/params.h"
 #include "core/adapter/snapshot.h"
 #include "core/cli/command.h"
 #include "core/cli/output.h"
 #include "core/cli/session.h"
+#include "core/compose/base_directory.h"
 
 namespace veneer::cli {
 namespace {
@@ -36,22 +38,45 @@ int Report(Session& session, const Imported& one) {
   return 0;
 }
 
-Result<int> ImportBase(Session& session, Store& store, const std::string& path) {
-  VENEER_ASSIGN(const UniqueFd file, OpenRegular(path));
+// Copies a file into the store and maps the copy: what is checked is what will be kept.
+Result<FileBytes> StageAndMap(Store& store, const UniqueFd& file, const std::string& name, std::vector<StagedBlob>& blobs) {
   ProgressBar bar("copying");
-  std::vector<StagedBlob> blobs;
-  VENEER_ASSIGN(StagedBlob staged, store.StageFile(file, path, [&bar](auto done, auto total) { bar.Update(done, total); }));
-  // What is checked is the copy that will be kept.
+  VENEER_ASSIGN(StagedBlob staged, store.StageFile(file, name, [&bar](auto done, auto total) { bar.Update(done, total); }));
   UniqueFd copy(fcntl(staged.fd().get(), F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return Fail(IoError(errno, path, "open the copy"));
-  VENEER_ASSIGN(FileBytes bytes, FileBytes::MapFd(std::move(copy), path));
-  VENEER_ASSIGN(const std::shared_ptr<const Base> base, Base::OpenGguf(std::move(bytes)));
-  const TokenizerBlob& tokenizer = base->tokenizer();
-  BaseRecord record{staged.digest(), staged.size(), std::string(base->format()), Sha256::Of(tokenizer.bytes)};
-  const Digest digest = staged.digest();
+  if (!copy.valid()) return Fail(IoError(errno, name, "open the copy"));
   blobs.push_back(std::move(staged));
-  VENEER_ASSIGN(StagedBlob tokenizer_blob, store.StageBytes(tokenizer.bytes));
-  blobs.push_back(std::move(tokenizer_blob));
+  return FileBytes::MapFd(std::move(copy), name);
+}
+
+Result<BaseFiles> StageBase(Store& store, const std::string& path, std::vector<StagedBlob>& blobs) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    VENEER_ASSIGN(const UniqueFd file, OpenRegular(path));
+    VENEER_ASSIGN(FileBytes copy, StageAndMap(store, file, path, blobs));
+    return BaseFiles(std::move(copy));
+  }
+  VENEER_ASSIGN(BaseFiles base, OpenBaseDirectory(path));
+  for (BaseFile& file : base.files) {
+    VENEER_ASSIGN(file.bytes, StageAndMap(store, file.bytes.fd(), fmt::format("{}/{}", path, file.name), blobs));
+    file.digest = blobs.back().digest();
+  }
+  ListFiles(base);
+  VENEER_ASSIGN(StagedBlob list, store.StageBytes(base.list));
+  blobs.push_back(std::move(list));
+  return base;
+}
+
+Result<int> ImportBase(Session& session, Store& store, const std::string& path) {
+  std::vector<StagedBlob> blobs;
+  VENEER_ASSIGN(BaseFiles files, StageBase(store, path, blobs));
+  const Digest digest = blobs.back().digest();
+  BaseRecord record{.hash = digest, .size = blobs.back().size(), .format = {}, .tokenizer_hash = {}};
+  for (std::size_t i = 0; i + 1 < blobs.size(); ++i) record.files.push_back(blobs[i].digest());
+  VENEER_ASSIGN(const std::shared_ptr<const Base> base, Base::Open(std::move(files)));
+  record.format = base->format();
+  record.tokenizer_hash = Sha256::Of(base->tokenizer().bytes);
+  VENEER_ASSIGN(StagedBlob tokenizer, store.StageBytes(base->tokenizer().bytes));
+  blobs.push_back(std::move(tokenizer));
   VENEER_ASSIGN(const Imported imported,
                 Keep(store, blobs, {RefKind::kBase, session.options().name.value_or(CleanName(path)), record.Print()}, digest));
   return Report(session, imported);
@@ -125,16 +150,18 @@ Result<int> RunImport(Session& session) {
   if (session.word(0) == "base") return ImportBase(session, *store, session.word(1));
   if (session.word(0) == "adapter") return ImportAdapter(session, *store, session.word(1));
   if (session.word(0) == "snapshot") return ImportSnapshot(session, *store, session.word(1));
-  return Fail(Code::USAGE, session.word(0), "write: veneer import base FILE, import adapter PATH, or import snapshot DIR");
+  return Fail(Code::USAGE, session.word(0), "write: veneer import base FILE or DIR, import adapter PATH, or import snapshot DIR");
 }
 
 }  // namespace
 
 constinit const Command kImportCommand{
     "import",
-    "import base FILE [--name N] | import adapter PATH [--name N] [--kind K] [--params k=v] | import snapshot DIR [--name N]",
+    "import base FILE|DIR [--name N] | import adapter PATH [--name N] [--kind K] [--params k=v] | import snapshot DIR [--name N]",
     "copy a base, an adapter or a trainer's snapshot into the store",
-    "Copies, hashes and checks before anything becomes visible; the same file twice is stored once. An adapter is a PEFT directory with\n"
+    "Copies, hashes and checks before anything becomes visible; the same file twice is stored once. A base is a GGUF file or a Hugging "
+    "Face\n"
+    "directory (config.json and model.safetensors, or an index and its shards). An adapter is a PEFT directory with\n"
     "adapter_model.safetensors and adapter_config.json, a GGUF adapter, or a safetensors file that describes itself. A snapshot becomes "
     "the\n"
     "adapters N-residual and N-active. --params changes what the files say, for all modules: --params scale=2 for a GGUF adapter whose\n"

@@ -62,7 +62,7 @@ Result<int> RunPlugin(Session& session) {
 
 constinit const Command kInspectCommand{
     "inspect",
-    "inspect [FILE|DIR|ID|NAME] [--base FILE] [--params k=v] | inspect --diff A B",
+    "inspect [FILE|DIR|ID|NAME] [--base FILE|DIR] [--params k=v] | inspect --diff A B",
     "tell what a base, adapter, manifest or composition is, or how two compositions differ",
     "An adapter (PEFT directory, GGUF adapter, safetensors file, or its name in the store): kind, digests, configuration, and on a base\n"
     "each site with its rank, final scale and tensors, what is replaced, what is ignored and why. The base is --base, that of --manifest,\n"

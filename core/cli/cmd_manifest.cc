@@ -45,6 +45,7 @@ Result<int> RunCompose(Session& session) {
   VENEER_ASSIGN(const BaseRecord base, BaseRecord::Parse(ref));
   Manifest manifest;
   manifest.base_model_hash = base.hash;
+  if (!base.files.empty()) manifest.tokenizer_hash = base.tokenizer_hash;  // a list of files names no tokenizer
   manifest.timestamp_utc = TimestampNow();
   for (const std::string& text : options.adapters) {
     VENEER_ASSIGN(AuthoredAdapter entry, EntryOf(*store, text, manifest.adapters.size()));

@@ -33,7 +33,7 @@ OutJson BaseFactsJson(const Base& base, const Digest& hash) {
       {"what", "base"},
       {"format", base.format()},
       {"file_hash", hash.Text()},
-      {"file_size", base.bytes().size()},
+      {"file_size", base.file_bytes()},
       {"architecture", config.arch},
       {"layers", config.n_layers},
       {"hidden", config.hidden},

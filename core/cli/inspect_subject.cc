@@ -17,6 +17,7 @@
 #include "core/cli/inspect_base.h"
 #include "core/cli/inspect_composition.h"
 #include "core/cli/inspect_json.h"
+#include "core/compose/base_directory.h"
 #include "core/compose/path_source.h"
 #include "core/compose/store_source.h"
 #include "core/format/gguf.h"
@@ -46,8 +47,8 @@ Result<Against> StoredBase(Session& session, const std::string& name) {
   if (!ref)
     return Fail(ref.error().code, "--base", fmt::format("{} is no file, and no base's name in the store ({})", name, ref.error().detail));
   VENEER_ASSIGN(const BaseRecord record, BaseRecord::Parse(*ref));
-  VENEER_ASSIGN(FileBytes file, StoreSource(*store).OpenBase(record.hash));
-  VENEER_ASSIGN(auto base, Base::OpenGguf(std::move(file)));
+  VENEER_ASSIGN(BaseFiles files, StoreSource(*store).OpenBase(record.hash, record.tokenizer_hash));
+  VENEER_ASSIGN(auto base, Base::Open(std::move(files)));
   return Against{std::move(base), record.hash.Text()};
 }
 
@@ -59,8 +60,8 @@ Result<std::optional<Against>> ActiveBase(Session& session) {
   if (!current.composition) return std::nullopt;
   VENEER_ASSIGN(const std::string bytes, store->ReadBlob(*current.composition, kMaxComposition));
   VENEER_ASSIGN(const Composition composition, Composition::Parse(bytes));
-  VENEER_ASSIGN(FileBytes file, StoreSource(*store).OpenBase(composition.base_model_hash));
-  VENEER_ASSIGN(auto base, Base::OpenGguf(std::move(file)));
+  VENEER_ASSIGN(BaseFiles files, StoreSource(*store).OpenBase(composition.base_model_hash, composition.tokenizer_hash));
+  VENEER_ASSIGN(auto base, Base::Open(std::move(files)));
   return Against{std::move(base), composition.base_model_hash.Text()};
 }
 
@@ -171,6 +172,13 @@ Result<OutJson> InspectSnapshot(Session& session, const fs::path& path) {
   return facts;
 }
 
+Result<OutJson> InspectBaseDirectory(const fs::path& path) {
+  ProgressBar bar("hashing");
+  VENEER_ASSIGN(BaseFiles files, OpenBaseFiles(path, [&bar](auto done, auto total) { bar.Update(done, total); }));
+  VENEER_ASSIGN(const auto base, Base::Open(std::move(files)));
+  return BaseFactsJson(*base, Sha256::Of(base->files().list));
+}
+
 bool IsSnapshot(const fs::path& path) {
   return fs::is_directory(path) && !Exists(path / "adapter_model.safetensors") &&
          (Exists(path / "merged_deltas.safetensors") || Exists(path / "active_adapter.safetensors"));
@@ -184,6 +192,7 @@ Result<OutJson> InspectComposition(Session& session, const std::string& what) {
 Result<OutJson> InspectPath(Session& session, const std::string& what) {
   const fs::path path = what;
   if (IsSnapshot(path)) return InspectSnapshot(session, path);
+  if (IsBaseDirectory(path)) return InspectBaseDirectory(path);
   if (!fs::is_directory(path)) {
     if (path.extension() == ".toml" || path.extension() == ".json") return InspectComposition(session, what);
     VENEER_ASSIGN(std::optional<OutJson> base, InspectAsBase(path));

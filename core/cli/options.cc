@@ -36,7 +36,7 @@ std::map<std::string, po::options_description> Descriptions() {
       "plugin", texts(), "NAME=PATH of a plugin library, its card beside it")("plugin-dir", texts(), "further directory with plugins")(
       "help,h", "explain the command")("version", "print the version");
   add("source", "What to run (default: the active composition)")("manifest", text(), "a manifest, without activating it")(
-      "base", text(), "ephemeral: this GGUF file as base, no store needed")(
+      "base", text(), "ephemeral: this GGUF file or Hugging Face directory as base, no store needed")(
       "adapter", texts(), "ephemeral: PATH[=W], adapter with strength W; repeatable, in order");
   add("compose", "What to compose")("base", text(), "name of a base in the store")("adapter", texts(), "NAME[=W] in the store; repeatable")(
       "out,o", text(), "file to write (default: standard output)");
@@ -71,8 +71,8 @@ std::map<std::string, po::options_description> Descriptions() {
   add("fsck", "Checking")("full", "hash every blob")("repair", "rebuild what can be rebuilt, quarantine bad blobs")(
       "set-current", text(), "the generation to make active when CURRENT is damaged");
   add("tokenize", "Tokenizing")("no-special", "add no BOS or EOS")("parse-special", "read <s> and the like in the text as control tokens");
-  add("inspect", "Inspecting")("diff", "compare two compositions")("base", text(),
-                                                                   "GGUF file, or name of a base in the store, to read an adapter against")(
+  add("inspect", "Inspecting")("diff", "compare two compositions")(
+      "base", text(), "GGUF file, Hugging Face directory, or name of a base in the store, to read an adapter against")(
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
       "params", texts(), "k=v, read it with this parameter of its kind; repeatable")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/output.h"
+#include "core/compose/base_directory.h"
 #include "core/compose/path_source.h"
 #include "core/manifest/canonical.h"
 
@@ -35,7 +36,7 @@ Result<ValidatedComposition> Session::Selected() {
     return std::move(named.validated);
   }
   if (!options_.base) {
-    if (!options_.adapters.empty()) return Fail(Code::USAGE, "--adapter", "needs --base FILE beside it");
+    if (!options_.adapters.empty()) return Fail(Code::USAGE, "--adapter", "needs --base FILE|DIR beside it");
     return ActiveComposition();
   }
   VENEER_ASSIGN(Catalog * plugins, catalog());
@@ -46,8 +47,10 @@ Result<ValidatedComposition> Session::Selected() {
 
 Result<std::shared_ptr<const Base>> Session::SelectedBase() {
   if (options_.base && !options_.manifest) {
-    VENEER_ASSIGN(FileBytes file, FileBytes::Map(*options_.base));
-    return Base::OpenGguf(std::move(file));
+    ProgressBar bar("hashing");
+    VENEER_ASSIGN(BaseFiles files,
+                  OpenBaseFiles(*options_.base, [&bar](std::uint64_t done, std::uint64_t total) { bar.Update(done, total); }));
+    return Base::Open(std::move(files));
   }
   VENEER_ASSIGN(const ValidatedComposition selected, Selected());
   return selected.base();

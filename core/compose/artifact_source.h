@@ -28,8 +28,9 @@ struct AdapterBlobs {
 class ArtifactSource {
  public:
   virtual ~ArtifactSource() = default;
-  // The base with this digest, mapped; its bytes hash to `hash`. E301-E305.
-  virtual Result<FileBytes> OpenBase(const Digest& hash) = 0;
+  // The base with this digest, mapped; its bytes hash to `hash`. `tokenizer`: which one the manifest claims, for a base that does not hold
+  // its own. E301-E305.
+  virtual Result<BaseFiles> OpenBase(const Digest& hash, const std::optional<Digest>& tokenizer) = 0;
   // The base with this digest when the process has it open already, and unchanged: compositions that share a base share its mapping.
   // Asked before OpenBase; null when there is none.
   virtual std::shared_ptr<const Base> HeldBase(const Digest& /*hash*/) { return nullptr; }

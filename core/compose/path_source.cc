@@ -7,6 +7,8 @@
 #include <chrono>
 #include <ctime>
 
+#include "core/compose/base_directory.h"
+
 namespace veneer {
 namespace {
 
@@ -64,9 +66,9 @@ Result<AdapterBlobs> OpenAdapterBlobs(const std::filesystem::path& path) {
 
 Result<PathSource> PathSource::Open(const std::filesystem::path& base, const std::vector<AdapterPath>& adapters, const Progress& progress) {
   PathSource source;
-  VENEER_ASSIGN(source.base_, FileBytes::Map(base));
+  VENEER_ASSIGN(source.base_, OpenBaseFiles(base, progress));
   source.manifest_.timestamp_utc = TimestampNow();
-  source.manifest_.base_model_hash = HashBytes(source.base_.bytes(), progress);
+  source.manifest_.base_model_hash = source.base_.list.empty() ? HashBytes(source.base_.bytes(), progress) : Sha256::Of(source.base_.list);
   for (const AdapterPath& path : adapters) {
     VENEER_ASSIGN(const AdapterBlobs blobs, OpenAdapterBlobs(path.path));
     AuthoredAdapter entry;
@@ -84,7 +86,7 @@ Result<PathSource> PathSource::Open(const std::filesystem::path& base, const std
   return source;
 }
 
-Result<FileBytes> PathSource::OpenBase(const Digest& hash) {
+Result<BaseFiles> PathSource::OpenBase(const Digest& hash, const std::optional<Digest>& /*tokenizer*/) {
   if (base_.bytes().empty() || hash != manifest_.base_model_hash)
     return Fail(Code::BLOB_MISSING, "base", fmt::format("no base {} among the given paths", hash.Text()));
   return std::move(base_);

@@ -34,13 +34,13 @@ class PathSource final : public ArtifactSource {
   // The manifest that these paths amount to, in the order given; repeats get the suffixes -2, -3.
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
 
-  Result<FileBytes> OpenBase(const Digest& hash) override;
+  Result<BaseFiles> OpenBase(const Digest& hash, const std::optional<Digest>& tokenizer) override;
   Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override;
 
  private:
   PathSource() = default;
   Manifest manifest_;
-  FileBytes base_;
+  BaseFiles base_;
   std::vector<std::filesystem::path> adapter_paths_;  // by load order
 };
 

@@ -63,8 +63,7 @@ Result<BoundComposition> Stager::Bind(std::shared_ptr<const Base> base, const Co
   staged.id_ = composition.Id();
   staged.mode_ = options.mode;
   staged.budget_ = std::make_unique<MemoryBudget>(options.overlay_budget);
-  for (const Site& site : staged.base_->sites().sites())
-    staged.sites_.emplace_back().weight = {site.weight.bytes.data(), site.weight.dtype, site.row_order};
+  for (const Site& site : staged.base_->sites().sites()) staged.sites_.emplace_back().weight = site.stored();
   parts.budget = options.overlay_budget;
   parts.limits.struct_size = sizeof(vnr_limits);
   parts.limits.max_threads = options.threads;

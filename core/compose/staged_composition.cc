@@ -33,7 +33,7 @@ Status StagedComposition::CheckHealthy() const {
 
 Status StagedComposition::CheckIntact() const {
   VENEER_TRY(CheckHealthy());
-  return base_->file().CheckUnchanged(composition_.base_model_hash);  // adapters are sealed copies
+  return base_->CheckUnchanged(composition_.base_model_hash);  // adapters are sealed copies
 }
 
 }  // namespace veneer

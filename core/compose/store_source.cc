@@ -4,13 +4,16 @@
 
 #include <algorithm>
 
+#include "core/base/bytes.h"
 #include "core/format/json.h"
+#include "core/manifest/base_list.h"
 #include "core/manifest/canonical.h"
 
 namespace veneer {
 namespace {
 
 constexpr std::uint64_t kMaxAdapterFile = std::uint64_t{4} << 30;
+constexpr std::uint64_t kMaxTokenizerFile = 64 << 20;
 
 // Records are written by Print below, so a member of another form means that the store was changed by hand.
 Error Damaged(const Ref& ref) {
@@ -36,10 +39,14 @@ struct RecordReader {
 }  // namespace
 
 std::string BaseRecord::Print() const {
-  return CanonicalObject({{"format", CanonicalString(format)},
-                          {"hash", CanonicalString(hash.Text())},
-                          {"size", CanonicalInteger(size)},
-                          {"tokenizer_hash", CanonicalString(tokenizer_hash.Text())}});
+  CanonicalMembers members{{"format", CanonicalString(format)},
+                           {"hash", CanonicalString(hash.Text())},
+                           {"size", CanonicalInteger(size)},
+                           {"tokenizer_hash", CanonicalString(tokenizer_hash.Text())}};
+  std::vector<std::string> listed;
+  for (const Digest& file : files) listed.push_back(CanonicalString(file.Text()));
+  if (!files.empty()) members["files"] = CanonicalArray(listed);
+  return CanonicalObject(members);
 }
 
 Result<BaseRecord> BaseRecord::Parse(const Ref& ref) {
@@ -47,7 +54,14 @@ Result<BaseRecord> BaseRecord::Parse(const Ref& ref) {
   const RecordReader reader{json};
   const auto hash = reader.Hash("hash"), tokenizer = reader.Hash("tokenizer_hash");
   if (!hash || !tokenizer) return Fail(Damaged(ref));
-  return BaseRecord{*hash, reader.Number("size"), reader.Text("format"), *tokenizer};
+  BaseRecord record{*hash, reader.Number("size"), reader.Text("format"), *tokenizer};
+  if (const Json* const files = json.Find("files"))
+    for (const Json& file : files->elements) {
+      const auto digest = ParseDigest(file.text, file.at);
+      if (!digest) return Fail(Damaged(ref));
+      record.files.push_back(*digest);
+    }
+  return record;
 }
 
 std::string AdapterRecord::Print() const {
@@ -99,14 +113,59 @@ Result<StoreSource::Opened> StoreSource::Open(const Digest& digest, std::optiona
   return Opened{std::move(blob.fd), state(blob.info)};
 }
 
-Result<FileBytes> StoreSource::OpenBase(const Digest& hash) {
+Result<BaseFiles> StoreSource::OpenBase(const Digest& hash, const std::optional<Digest>& tokenizer) {
   VENEER_ASSIGN(Opened opened, Open(hash, std::nullopt, "/base_model_hash"));
-  return FileBytes::MapFd(std::move(opened.fd), "base " + hash.Text(), &opened.verified);
+  VENEER_ASSIGN(FileBytes file, FileBytes::MapFd(std::move(opened.fd), "base " + hash.Text(), &opened.verified));
+  const std::string_view text = AsText(file.bytes());
+  if (text.starts_with('{') && text.size() <= kMaxBaseListBytes) return OpenListed(hash, std::string(text), tokenizer);
+  return BaseFiles(std::move(file));
+}
+
+Result<BaseFiles> StoreSource::OpenListed(const Digest& hash, std::string list, const std::optional<Digest>& tokenizer) const {
+  if (Sha256::Of(list) != hash)
+    return Fail(Code::BLOB_CHANGED, "/base_model_hash", "the list changed while it was read; run `veneer fsck --full`");
+  BaseFiles base;
+  base.name = "base " + hash.Text();
+  VENEER_ASSIGN(const std::vector<ListedFile> files, ParseBaseList(list));
+  for (const ListedFile& one : files) {
+    VENEER_ASSIGN(Opened opened, Open(one.digest, one.size, fmt::format("/base_model_hash: {}", one.name)));
+    VENEER_ASSIGN(FileBytes file, FileBytes::MapFd(std::move(opened.fd), fmt::format("{}: {}", base.name, one.name), &opened.verified));
+    base.files.push_back({one.name, std::move(file), one.digest});
+  }
+  Digest wanted;
+  if (tokenizer) {
+    wanted = *tokenizer;
+  } else {
+    VENEER_ASSIGN(wanted, ImportedTokenizer(hash));
+  }
+  if (wanted != Sha256::Of("")) {
+    VENEER_ASSIGN(const Opened opened, Open(wanted, std::nullopt, "/tokenizer_hash"));
+    VENEER_ASSIGN(const FileBytes copy, FileBytes::CopyFd(opened.fd, "tokenizer", kMaxTokenizerFile));
+    base.tokenizer = HfTokenizer(std::string(AsText(copy.bytes())));
+  } else {
+    base.tokenizer = HfTokenizer("");
+  }
+  base.list = std::move(list);
+  return base;
+}
+
+Result<Digest> StoreSource::ImportedTokenizer(const Digest& hash) const {
+  VENEER_ASSIGN(const std::vector<Ref> refs, store_->ListRefs(RefKind::kBase));
+  std::optional<BaseRecord> found;
+  for (const Ref& ref : refs) {
+    VENEER_ASSIGN(const BaseRecord record, BaseRecord::Parse(ref));
+    if (record.hash != hash) continue;
+    if (found && found->tokenizer_hash != record.tokenizer_hash)
+      return Fail(Code::FIELD_MISSING, "/tokenizer_hash", "the base was imported with several tokenizers; say which");
+    found = record;
+  }
+  if (found) return found->tokenizer_hash;
+  return Fail(Code::FIELD_MISSING, "/tokenizer_hash", "no name in the store says which tokenizer the base has; say which");
 }
 
 // One that has changed is opened afresh: the store may hold a good file under the name again.
 std::shared_ptr<const Base> StoreSource::HeldBase(const Digest& hash) {
-  if (held_.base == nullptr || held_.hash != hash || !held_.base->file().CheckUnchanged(hash)) return nullptr;
+  if (held_.base == nullptr || held_.hash != hash || !held_.base->CheckUnchanged(hash)) return nullptr;
   return held_.base;
 }
 

@@ -19,6 +19,7 @@ struct BaseRecord {
   std::uint64_t size = 0;
   std::string format;
   Digest tokenizer_hash;
+  std::vector<Digest> files = {};  // that a base of several files names: what the store must keep for the name
 
   [[nodiscard]] std::string Print() const;  // canonical JSON
   static Result<BaseRecord> Parse(const Ref& ref);
@@ -47,7 +48,8 @@ class StoreSource final : public ArtifactSource {
   // A base that the process has open already, and the digest it was proven to have; for compositions after the first.
   void Hold(std::shared_ptr<const Base> base, const Digest& hash) { held_ = {std::move(base), hash}; }
 
-  Result<FileBytes> OpenBase(const Digest& hash) override;
+  // Without a claim the tokenizer of a directory is the one it was imported with.
+  Result<BaseFiles> OpenBase(const Digest& hash, const std::optional<Digest>& tokenizer) override;
   std::shared_ptr<const Base> HeldBase(const Digest& hash) override;
   // An entry without config_hash gets the configuration that was imported with the file (the name decides when there are several).
   Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override;
@@ -58,6 +60,8 @@ class StoreSource final : public ArtifactSource {
     FileState verified;  // when it was hashed, or its stamp was read
   };
   Result<Opened> Open(const Digest& digest, std::optional<std::uint64_t> size, const std::string& at) const;
+  Result<BaseFiles> OpenListed(const Digest& hash, std::string list, const std::optional<Digest>& tokenizer) const;
+  Result<Digest> ImportedTokenizer(const Digest& hash) const;
   Result<std::optional<Digest>> ImportedConfig(const AuthoredAdapter& entry) const;
 
   const Store* store_;

@@ -100,8 +100,8 @@ Result<ValidatedComposition> CompositionValidator::Run(const Manifest& manifest,
   validated.notes_ = Warnings(manifest);
   validated.base_ = source.HeldBase(manifest.base_model_hash);
   if (validated.base_ == nullptr) {
-    VENEER_ASSIGN(FileBytes file, source.OpenBase(manifest.base_model_hash));
-    VENEER_ASSIGN(validated.base_, Base::OpenGguf(std::move(file)));
+    VENEER_ASSIGN(BaseFiles files, source.OpenBase(manifest.base_model_hash, manifest.tokenizer_hash));
+    VENEER_ASSIGN(validated.base_, Base::Open(std::move(files)));
   }
   const Base& base = *validated.base_;
   std::vector<AdapterFacts> facts;
@@ -120,7 +120,7 @@ Result<ValidatedComposition> CompositionValidator::Run(const Manifest& manifest,
   }
   VENEER_TRY(CheckReplacements(validated.adapters_));
   VENEER_ASSIGN(validated.composition_, SealManifest(manifest, FactsOf(base, manifest.base_model_hash), facts));
-  VENEER_TRY(base.file().CheckUnchanged(manifest.base_model_hash));  // all that was read above was read from the verified file
+  VENEER_TRY(base.CheckUnchanged(manifest.base_model_hash));  // all that was read above was read from the verified file
   return validated;
 }
 

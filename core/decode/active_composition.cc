@@ -74,7 +74,7 @@ ActiveComposition::Held ActiveComposition::HoldsLocked(const Base* besides, cons
     }
     if (is_counted) continue;
     held.composition_bytes += one->overlay_bytes() + one->constant_bytes();
-    if (!is_base_counted) held.composition_bytes += one->base().bytes().size() + one->base().overhead_bytes();
+    if (!is_base_counted) held.composition_bytes += one->base().file_bytes() + one->base().overhead_bytes();
   }
   for (const auto& era : kept_) held.decode_bytes += era->decode_bytes;
   held.decode_bytes += current_->decode_bytes;

@@ -99,8 +99,7 @@ void LinearGroup::PlanSite(const StagedComposition& composition, const Site& sit
   plan.staged = &composition.at(site);
   const DType dtype = plan.staged->weight.dtype;
   plan.is_quantized = is_fast_ && kernels_->dot_rows_q8[dtype] != nullptr;
-  const DTypeInfo& type = InfoOf(dtype);
-  plan.row_bytes = site.in / type.block_elements * type.block_bytes;
+  plan.row_bytes = RowBytes(dtype, site.in);
 
   std::uint64_t quantum = 1, plugin_scratch = 0;
   for (const OverlayBinding* binding : plan.staged->overlays) {
@@ -224,9 +223,10 @@ void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint6
   const LinearNeeds& needs = scratch.needs_;
   const float* x0 = scratch.x_ + row * needs.x_floats + plan.x0_offset;
   std::array<const void*, kTileLanes> rows;
+  std::array<kernels::ScaledRow, kTileLanes> scaled;  // what rows of types with scales in other tensors point at
   for (std::uint64_t first = lane0; first < lane1; first += kTileLanes) {
     const auto n = static_cast<std::uint32_t>(std::min(kTileLanes, lane1 - first));
-    for (std::uint32_t r = 0; r < n; ++r) rows[r] = weight.data + weight.order.StoredRow(first + r) * plan.row_bytes;
+    for (std::uint32_t r = 0; r < n; ++r) rows[r] = RowPointer(weight, in_, plan.row_bytes, first + r, scaled[r]);
     float* part = y + (first - lane0);
     if (panel != nullptr) {
       kernels_->multiply_tile[weight.dtype](rows.data(), n, in_, scratch.packed_ + Groups(row) * needs.packed_blocks + plan.q_offset,

@@ -45,9 +45,11 @@ std::uint64_t ProcessBytes() { return ResidentNow(); }
 
 MemoryPlan PlanMemory(const Base& base, const OverlayCost& overlays, ComputeMode mode, const DecoderOptions& options) {
   MemoryPlan plan;
-  plan.base_bytes = base.bytes().size();
+  plan.base_bytes = base.file_bytes();
   const std::uint64_t resident = ResidentNow();
-  plan.runtime_bytes = resident - std::min(resident, ResidentOf(base.bytes().data()));
+  std::uint64_t of_base = 0;
+  for (const BaseFile& file : base.files().files) of_base += ResidentOf(file.bytes.bytes().data());
+  plan.runtime_bytes = resident - std::min(resident, of_base);
   plan.adapter_bytes = overlays.peak_bytes;
   const Decoder::Memory decoder = Decoder::PlannedMemory(base.config(), mode, options);
   plan.scratch_bytes = decoder.scratch_bytes;

@@ -27,8 +27,8 @@ inline constexpr std::array kArchitectures = {
     Architecture{"qwen3", false, false, true},
 };
 
-// E401 for a name that is not among them; the message lists them.
-Result<const Architecture*> FindArchitecture(std::string_view name);
+// E401 at the key that holds the name, for one that is not among them; the message lists them.
+Result<const Architecture*> FindArchitecture(std::string_view name, std::string_view key = "general.architecture");
 
 }  // namespace veneer
 

@@ -15,17 +15,8 @@
 namespace veneer {
 namespace {
 
-constexpr std::uint64_t kMaxLayers = 4096;
-constexpr std::uint64_t kMaxWidth = 1u << 24;  // of any dimension; products of two stay far below 2^64
-
 std::unexpected<Error> Unsupported(std::string key, std::string detail) {
   return Fail(Code::FORMAT_UNSUPPORTED, std::move(key), std::move(detail));
-}
-
-Result<std::uint32_t> InRange(std::string key, std::uint64_t value, std::uint64_t limit) {
-  if (value == 0 || value > limit)
-    return Fail(Code::HEADER_CORRUPT, std::move(key), fmt::format("found {}, must be 1 to {}", value, limit));
-  return static_cast<std::uint32_t>(value);
 }
 
 Result<std::uint64_t> OptionalU64(const GgufFile& file, const std::string& key, std::uint64_t fallback) {
@@ -60,8 +51,8 @@ class Reader {
     VENEER_TRY(RefuseOtherArithmetic());
     ModelConfig config;
     config.arch = arch_;
-    VENEER_ASSIGN(config.n_layers, Required("block_count", kMaxLayers));
-    VENEER_ASSIGN(config.hidden, Required("embedding_length", kMaxWidth));
+    VENEER_ASSIGN(config.n_layers, Required("block_count", kMaxModelLayers));
+    VENEER_ASSIGN(config.hidden, Required("embedding_length", kMaxModelWidth));
     VENEER_ASSIGN(config.context_length, Required("context_length", std::numeric_limits<std::int32_t>::max()));
     VENEER_ASSIGN(config.ffn, Uniform("feed_forward_length", config.n_layers));
     VENEER_TRY(ReadHeads(config));
@@ -80,14 +71,14 @@ class Reader {
   Result<std::uint32_t> Required(std::string_view name, std::uint64_t limit) const {
     const std::string key = Key(name);
     VENEER_ASSIGN(const std::uint64_t value, file_.U64(key));
-    return InRange(key, value, limit);
+    return DimensionInRange(key, value, limit);
   }
 
   // A number, or one number per layer, all equal.
   Result<std::uint32_t> Uniform(std::string_view name, std::uint32_t n_layers) const {
     const std::string key = Key(name);
     const GgufValue* const value = file_.Find(key);
-    if (value == nullptr || value->type != GgufType::kArray) return Required(name, kMaxWidth);
+    if (value == nullptr || value->type != GgufType::kArray) return Required(name, kMaxModelWidth);
     VENEER_ASSIGN(const std::vector<std::int32_t> per_layer, file_.I32s(key));
     if (per_layer.size() != n_layers)
       return Fail(Code::HEADER_CORRUPT, key, fmt::format("{} numbers for {} layers, must be one for each", per_layer.size(), n_layers));
@@ -96,7 +87,7 @@ class Reader {
       return Unsupported(key,
                          fmt::format("found {} and {}: layers of different size are not implemented; use a model whose layers are alike",
                                      per_layer.front(), *other));
-    return InRange(key, per_layer.front() < 0 ? 0 : static_cast<std::uint64_t>(per_layer.front()), kMaxWidth);
+    return DimensionInRange(key, per_layer.front() < 0 ? 0 : static_cast<std::uint64_t>(per_layer.front()), kMaxModelWidth);
   }
 
   // Keys that change the arithmetic unless they hold their neutral value.
@@ -138,18 +129,12 @@ class Reader {
     if (file_.Find(Key("attention.head_count_kv")) != nullptr) {
       VENEER_ASSIGN(config.n_kv_heads, Uniform("attention.head_count_kv", config.n_layers));
     }
-    if (config.n_heads % config.n_kv_heads != 0)
-      return Fail(Code::HEADER_CORRUPT, Key("attention.head_count_kv"),
-                  fmt::format("{} heads cannot share {} key-value heads evenly", config.n_heads, config.n_kv_heads));
     const std::string key_length = Key("attention.key_length"), value_length = Key("attention.value_length");
-    if (file_.Find(key_length) == nullptr && config.hidden % config.n_heads != 0)
-      return Fail(Code::HEADER_CORRUPT, Key("attention.head_count"),
-                  fmt::format("a width of {} does not divide among {} heads", config.hidden, config.n_heads));
-    VENEER_ASSIGN(const std::uint64_t head_dim, OptionalU64(file_, key_length, config.hidden / config.n_heads));
-    VENEER_ASSIGN(config.head_dim, InRange(key_length, head_dim, kMaxWidth));
-    if (config.head_dim % 2 != 0)
-      return Fail(Code::HEADER_CORRUPT, key_length,
-                  fmt::format("heads of {} elements; rotary embedding needs an even number", config.head_dim));
+    if (file_.Find(key_length) != nullptr) {
+      VENEER_ASSIGN(config.head_dim, Required("attention.key_length", kMaxModelWidth));
+    }
+    const std::string heads = Key("attention.head_count"), kv_heads = Key("attention.head_count_kv");
+    VENEER_TRY(CheckHeads(config, {.heads = heads, .kv_heads = kv_heads, .head_dim = key_length}));
     VENEER_ASSIGN(const std::uint64_t value_dim, OptionalU64(file_, value_length, config.head_dim));
     if (value_dim != config.head_dim)
       return Unsupported(value_length,
@@ -216,7 +201,7 @@ class Reader {
     if (embedding->shape.size() != 2)
       return Fail(Code::SHAPE_MISMATCH, embedding->name,
                   fmt::format("shape {}, must be [vocabulary, {}]", ShapeText(embedding->shape), config.hidden));
-    VENEER_ASSIGN(config.vocab, InRange(embedding->name, embedding->shape[0], kMaxWidth));
+    VENEER_ASSIGN(config.vocab, DimensionInRange(embedding->name, embedding->shape[0], kMaxModelWidth));
     VENEER_ASSIGN(const std::uint64_t stated, OptionalU64(file_, Key("vocab_size"), config.vocab));
     if (stated != config.vocab)
       return Fail(Code::TOKENIZER_MISMATCH, Key("vocab_size"), fmt::format("found {}, the embedding has {} rows", stated, config.vocab));
@@ -232,6 +217,27 @@ class Reader {
 };
 
 }  // namespace
+
+Result<std::uint32_t> DimensionInRange(std::string key, std::uint64_t value, std::uint64_t limit) {
+  if (value == 0 || value > limit)
+    return Fail(Code::HEADER_CORRUPT, std::move(key), fmt::format("found {}, must be 1 to {}", value, limit));
+  return static_cast<std::uint32_t>(value);
+}
+
+Status CheckHeads(ModelConfig& config, const HeadKeys& keys) {
+  if (config.n_heads % config.n_kv_heads != 0)
+    return Fail(Code::HEADER_CORRUPT, std::string(keys.kv_heads),
+                fmt::format("{} heads cannot share {} key-value heads evenly", config.n_heads, config.n_kv_heads));
+  if (config.head_dim == 0) {
+    if (config.hidden % config.n_heads != 0)
+      return Fail(Code::HEADER_CORRUPT, std::string(keys.heads),
+                  fmt::format("a width of {} does not divide among {} heads", config.hidden, config.n_heads));
+    config.head_dim = config.hidden / config.n_heads;
+  }
+  if (config.head_dim % 2 == 0) return {};
+  return Fail(Code::HEADER_CORRUPT, std::string(keys.head_dim),
+              fmt::format("heads of {} elements; rotary embedding needs an even number", config.head_dim));
+}
 
 Result<ModelConfig> ReadConfig(const GgufFile& file) {
   VENEER_TRY(RefuseOtherFiles(file));

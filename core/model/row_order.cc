@@ -5,8 +5,6 @@
 //   lane h*D + j   is stored in row   h*D + 2*(j mod D/2) + j div (D/2)
 //   row  h*D + i   holds lane         h*D + (i mod 2)*(D/2) + i div 2
 // D = 8, two heads: the stored rows are lanes 0 4 1 5 2 6 3 7 8 12 9 13 10 14 11 15.
-#include <cstring>
-
 #include "core/model/site.h"
 #include "kernels/kernels.h"
 
@@ -26,22 +24,30 @@ std::uint64_t RowOrder::LaneOf(std::uint64_t stored_row) const {
   return stored_row - i + (i % 2) * half + i / 2;
 }
 
+std::uint64_t RowBytes(DType dtype, std::uint64_t width) {
+  const DTypeInfo& info = InfoOf(dtype);
+  return width / info.block_elements * info.block_bytes;
+}
+
+// Any table will do: dequantize is bit-equal across them. The scalar one is always there.
+static kernels::Table::Dequantize Dequantizer(DType dtype) {
+  const auto runnable = kernels::Runnable();
+  return runnable.tables[runnable.count - 1]->dequantize[dtype];
+}
+
 void ReadRows(const Site& site, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) {
-  if (site.shape_class == SiteClass::kVector) {  // f32, checked when the base was opened
-    for (std::uint64_t lane = 0; lane < site.out; ++lane)
-      std::memcpy(dst + lane, site.weight.bytes.data() + site.row_order.StoredRow(lane) * sizeof(float), sizeof(float));
-    return;
-  }
-  ReadStoredRows({site.weight.bytes.data(), site.weight.dtype, site.row_order}, site.in, row, n, dst, ld);
+  if (site.shape_class != SiteClass::kVector) return ReadStoredRows(site.stored(), site.in, row, n, dst, ld);
+  const auto widen = Dequantizer(site.weight.dtype);
+  const std::uint64_t size = InfoOf(site.weight.dtype).block_bytes;
+  for (std::uint64_t lane = 0; lane < site.out; ++lane)
+    widen(site.weight.bytes.data() + site.row_order.StoredRow(lane) * size, dst + lane, 1);
 }
 
 void ReadStoredRows(const StoredWeight& weight, std::uint64_t width, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld) {
-  // Any table will do: dequantize is bit-equal across them. The scalar one is always there.
-  const auto runnable = kernels::Runnable();
-  const auto dequantize = runnable.tables[runnable.count - 1]->dequantize[weight.dtype];
-  const DTypeInfo& info = InfoOf(weight.dtype);
-  const std::uint64_t row_bytes = width / info.block_elements * info.block_bytes;
-  for (std::uint64_t i = 0; i < n; ++i) dequantize(weight.data + weight.order.StoredRow(row + i) * row_bytes, dst + i * ld, width);
+  const auto dequantize = Dequantizer(weight.dtype);
+  const std::uint64_t row_bytes = RowBytes(weight.dtype, width);
+  kernels::ScaledRow slot;
+  for (std::uint64_t i = 0; i < n; ++i) dequantize(RowPointer(weight, width, row_bytes, row + i, slot), dst + i * ld, width);
 }
 
 }  // namespace veneer

@@ -3,6 +3,7 @@
 #define VENEER_CORE_MODEL_SITE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/format/tensor_file.h"
+#include "kernels/scaled_rows.h"
 
 namespace veneer {
 
@@ -29,7 +31,7 @@ class RowOrder {
   static RowOrder Identity() { return RowOrder(0); }
   static RowOrder InterleavedHeads(std::uint32_t head_dim) { return RowOrder(head_dim); }
   [[nodiscard]] bool is_identity() const { return head_dim_ == 0; }
-  [[nodiscard]] std::uint64_t StoredRow(std::uint64_t lane) const;   // HF lane -> stored row
+  [[nodiscard]] std::uint64_t StoredRow(std::uint64_t lane) const;     // HF lane -> stored row
   [[nodiscard]] std::uint64_t LaneOf(std::uint64_t stored_row) const;  // its inverse
 
  private:
@@ -42,21 +44,35 @@ struct StoredWeight {
   const std::byte* data;
   DType dtype;
   RowOrder order;
+  const kernels::WeightScales* scales = nullptr;  // of a type whose scales lie in other tensors
 };
+std::uint64_t RowBytes(DType dtype, std::uint64_t width);
+// What the kernels take for the row of a lane, of a weight with rows of `width` elements in `row_bytes`: its bytes, or `slot`, filled.
+inline const void* RowPointer(const StoredWeight& weight, std::uint64_t width, std::uint64_t row_bytes, std::uint64_t lane,
+                              kernels::ScaledRow& slot) {
+  const std::uint64_t row = weight.order.StoredRow(lane);
+  const std::byte* const data = weight.data + row * row_bytes;
+  if (weight.scales == nullptr) return data;
+  slot = {data, row, row * width, weight.scales};
+  return &slot;
+}
 // Dequantizes rows [row, row + n) of `width` elements, in lane order, into dst (row stride ld floats).
 void ReadStoredRows(const StoredWeight& weight, std::uint64_t width, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld);
 
 struct Site {
-  std::string id;                    // "model.layers.3.self_attn.q_proj"
-  std::uint32_t index = 0;           // position in SiteTable::sites()
+  std::string id;           // "model.layers.3.self_attn.q_proj"
+  std::uint32_t index = 0;  // position in SiteTable::sites()
   SiteClass shape_class = SiteClass::kLinear;
-  std::uint64_t out = 0, in = 0;     // LINEAR [out, in]; EMBEDDING [vocab, width]; VECTOR [out], in = 1
+  std::uint64_t out = 0, in = 0;  // LINEAR [out, in]; EMBEDDING [vocab, width]; VECTOR [out], in = 1
   std::uint32_t layer = kNoLayer;
-  std::uint32_t storage_group = 0;   // equal for sites over one stored tensor (tied embeddings)
+  std::uint32_t storage_group = 0;  // equal for sites over one stored tensor (tied embeddings)
   bool is_tied = false;
-  TensorView weight;                 // stored tensor; VECTOR: shape [out]
+  TensorView weight;  // stored tensor; VECTOR: shape [out]
   RowOrder row_order = RowOrder::Identity();
-  std::optional<TensorView> bias;    // LINEAR with a bias: stored [out] in stored row order, f32
+  std::shared_ptr<const kernels::WeightScales> scales;  // of a type whose scales lie in other tensors
+  std::optional<TensorView> bias;                       // LINEAR with a bias: stored [out] in stored row order
+
+  [[nodiscard]] StoredWeight stored() const { return {weight.bytes.data(), weight.dtype, row_order, scales.get()}; }
 };
 
 // All sites of a base, immutable, findable by Hugging Face id and by GGUF name ("blk.3.attn_q", with or without ".weight").
@@ -64,7 +80,7 @@ class SiteTable {
  public:
   explicit SiteTable(std::vector<Site> sites);
   [[nodiscard]] const std::vector<Site>& sites() const { return sites_; }
-  [[nodiscard]] const Site* Find(std::string_view id) const;          // Hugging Face id only
+  [[nodiscard]] const Site* Find(std::string_view id) const;  // Hugging Face id only
   // Hugging Face id for a Hugging Face or GGUF name ("blk.3.attn_q" -> "model.layers.3.self_attn.q_proj"), if the site exists.
   [[nodiscard]] std::optional<std::string> Canonical(std::string_view name) const;
 

@@ -163,6 +163,11 @@ Result<Tokenizer> Tokenizer::FromGguf(const GgufFile& file) {
   return Tokenizer(std::move(vocabulary));
 }
 
+Result<Tokenizer> Tokenizer::FromSentencePiece(std::string_view model, std::span<const TokenId> end_tokens) {
+  VENEER_ASSIGN(auto vocabulary, Vocabulary::ReadSentencePiece(model, end_tokens));
+  return Tokenizer(std::move(vocabulary));
+}
+
 std::vector<TokenId> Tokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
   std::vector<Fragment> fragments;
   if (!text.empty()) fragments.push_back({text, std::nullopt});
@@ -176,6 +181,8 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text, const EncodeOption
   for (const Fragment& fragment : fragments) {
     if (fragment.token) {
       ids.push_back(*fragment.token);
+    } else if (vocabulary_->model) {
+      vocabulary_->model->Encode(fragment.text, ids);  // adds the space prefix itself
     } else {
       const std::string escaped = (vocabulary_->add_space_prefix && after_special ? std::string(kBlank) : "") + Escape(fragment.text);
       Merger(*vocabulary_, escaped).Run(ids);

@@ -1,4 +1,5 @@
-// Text to token ids and back, for GGUF vocabularies of the SentencePiece kind (`tokenizer.ggml.model = llama`).
+// Text to token ids and back, for vocabularies of the SentencePiece kind: a GGUF's (`tokenizer.ggml.model = llama`) and a
+// tokenizer.model.
 #ifndef VENEER_CORE_MODEL_TOKENIZER_H_
 #define VENEER_CORE_MODEL_TOKENIZER_H_
 
@@ -25,6 +26,9 @@ class Tokenizer {
  public:
   // E401 for a model this version does not read (says so by name), E402 for a damaged vocabulary.
   static Result<Tokenizer> FromGguf(const GgufFile& file);
+  // The bytes of a tokenizer.model, encoded by the SentencePiece library; a BOS is added where the model has one. `end_tokens` end a
+  // generation beside its EOS; ids that the vocabulary lacks are added tokens, which have no text here. E402 for a damaged one.
+  static Result<Tokenizer> FromSentencePiece(std::string_view model, std::span<const TokenId> end_tokens);
 
   [[nodiscard]] std::vector<TokenId> Encode(std::string_view text, const EncodeOptions& options = {}) const;
   // Text of the ids as valid UTF-8; control and unknown tokens are left out. The leading space that Encode added is removed at the

@@ -70,6 +70,22 @@ std::optional<unsigned> ByteOf(std::string_view text) {
   return value;
 }
 
+TokenType TypeOf(SentencePiece::Kind kind) {
+  switch (kind) {
+    case SentencePiece::Kind::kNormal:
+      return TokenType::kNormal;
+    case SentencePiece::Kind::kUnknown:
+      return TokenType::kUnknown;
+    case SentencePiece::Kind::kControl:
+      return TokenType::kControl;
+    case SentencePiece::Kind::kUnused:
+      return TokenType::kUnused;
+    case SentencePiece::Kind::kByte:
+      return TokenType::kByte;
+  }
+  return TokenType::kNormal;
+}
+
 Result<std::vector<Token>> ReadTokens(const GgufFile& file) {
   VENEER_ASSIGN(const auto texts, file.Strings(kTokensKey));
   if (texts.empty() || texts.size() > std::numeric_limits<TokenId>::max())
@@ -111,7 +127,7 @@ Result<std::shared_ptr<const Tokenizer::Vocabulary>> Tokenizer::Vocabulary::Read
   VENEER_TRY(CheckModel(file));
   auto vocabulary = std::make_shared<Vocabulary>();
   VENEER_ASSIGN(vocabulary->tokens, ReadTokens(file));
-  auto& tokens = vocabulary->tokens;
+  const auto& tokens = vocabulary->tokens;
   VENEER_ASSIGN(vocabulary->bos, ReadId(file, "bos_token_id", 1, tokens.size()));
   VENEER_ASSIGN(vocabulary->eos, ReadId(file, "eos_token_id", 2, tokens.size()));
   VENEER_ASSIGN(vocabulary->unknown, ReadId(file, "unknown_token_id", 0, tokens.size()));
@@ -122,35 +138,65 @@ Result<std::shared_ptr<const Tokenizer::Vocabulary>> Tokenizer::Vocabulary::Read
   VENEER_ASSIGN(vocabulary->add_space_prefix, ReadFlag(file, "add_space_prefix", true));
   if (vocabulary->unknown < 0) vocabulary->unknown = 0;
 
-  auto& ends = vocabulary->end_of_generation;
   for (const TokenId id : {vocabulary->eos, eot, eom})
-    if (id >= 0) ends.push_back(id);
+    if (id >= 0) vocabulary->end_of_generation.push_back(id);
+  vocabulary->Index();
+  return vocabulary;
+}
+
+Result<std::shared_ptr<const Tokenizer::Vocabulary>> Tokenizer::Vocabulary::ReadSentencePiece(std::string_view model,
+                                                                                              std::span<const TokenId> end_tokens) {
+  auto vocabulary = std::make_shared<Vocabulary>();
+  VENEER_ASSIGN(vocabulary->model, SentencePiece::Load(model));
+  const SentencePiece& pieces = *vocabulary->model;
+  vocabulary->tokens.resize(static_cast<std::size_t>(pieces.size()));
+  for (TokenId id = 0; id < pieces.size(); ++id) {
+    Token& token = vocabulary->tokens[static_cast<std::size_t>(id)];
+    token.text = pieces.Text(id);
+    token.type = TypeOf(pieces.KindOf(id));
+    if (token.type == TokenType::kByte && !ByteOf(token.text))
+      return Damaged("tokenizer.model", fmt::format("byte token {} is not written as <0xXX>", id));
+  }
+  vocabulary->bos = pieces.bos();
+  vocabulary->eos = pieces.eos();
+  vocabulary->unknown = std::max(pieces.unknown(), 0);
+  vocabulary->end_of_generation.assign(end_tokens.begin(), end_tokens.end());
+  if (vocabulary->eos >= 0) vocabulary->end_of_generation.push_back(vocabulary->eos);
+  // Whether the model puts a space before a text shows in what it makes of one.
+  std::vector<TokenId> sample;
+  pieces.Encode("a", sample);
+  vocabulary->add_space_prefix = !sample.empty() && pieces.Text(sample.front()).starts_with("\xE2\x96\x81");
+  vocabulary->Index();
+  return vocabulary;
+}
+
+void Tokenizer::Vocabulary::Index() {
+  auto& ends = end_of_generation;
   for (TokenId id = 0; id < static_cast<TokenId>(tokens.size()); ++id) {
     Token& token = tokens[static_cast<std::size_t>(id)];
     if (std::ranges::find(kEndTexts, token.text) != kEndTexts.end()) {
       token.type = TokenType::kControl;
       ends.push_back(id);
     }
-    if (!token.text.empty()) vocabulary->by_text[token.text] = id;
+    if (!token.text.empty()) by_text[token.text] = id;
     const bool is_special = token.type == TokenType::kUserDefined || token.type == TokenType::kControl || token.type == TokenType::kUnknown;
-    if (is_special && !token.text.empty()) vocabulary->special.push_back(id);
+    if (is_special && !token.text.empty()) special.push_back(id);
   }
   std::ranges::sort(ends);
   ends.erase(std::ranges::unique(ends).begin(), ends.end());
-  std::ranges::sort(vocabulary->special, [&tokens](TokenId a, TokenId b) {
+  std::ranges::sort(special, [this](TokenId a, TokenId b) {
     const std::size_t a_size = tokens[static_cast<std::size_t>(a)].text.size(), b_size = tokens[static_cast<std::size_t>(b)].text.size();
     return a_size != b_size ? a_size > b_size : a < b;
   });
 
   // A byte is the token "<0xXX>", else the token whose text is the byte itself.
-  vocabulary->byte_tokens.assign(kBytes, vocabulary->unknown);
+  byte_tokens.assign(kBytes, unknown);
   for (unsigned byte = 0; byte < kBytes; ++byte) {
     const char itself = static_cast<char>(byte);
-    auto id = vocabulary->Find(fmt::format("<0x{:02X}>", byte));
-    if (!id) id = vocabulary->Find(std::string_view(&itself, 1));
-    if (id) vocabulary->byte_tokens[byte] = *id;
+    auto id = Find(fmt::format("<0x{:02X}>", byte));
+    if (!id) id = Find(std::string_view(&itself, 1));
+    if (id) byte_tokens[byte] = *id;
   }
-  return vocabulary;
 }
 
 }  // namespace veneer

@@ -1,9 +1,11 @@
-// A SentencePiece vocabulary as a GGUF holds it: read once, checked, immutable.
+// A SentencePiece vocabulary, out of a GGUF or a tokenizer.model: read once, checked, immutable.
 #ifndef VENEER_CORE_MODEL_VOCABULARY_H_
 #define VENEER_CORE_MODEL_VOCABULARY_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/format/gguf.h"
+#include "core/model/sentence_piece.h"
 #include "core/model/tokenizer.h"
 
 namespace veneer {
@@ -26,6 +29,7 @@ struct Token {
 
 struct Tokenizer::Vocabulary {
   static Result<std::shared_ptr<const Vocabulary>> Read(const GgufFile& file);
+  static Result<std::shared_ptr<const Vocabulary>> ReadSentencePiece(std::string_view model, std::span<const TokenId> end_tokens);
 
   std::vector<Token> tokens;
   std::unordered_map<std::string_view, TokenId> by_text;  // keys are views into `tokens`; of equal texts the last has the entry
@@ -34,8 +38,12 @@ struct Tokenizer::Vocabulary {
   std::vector<TokenId> end_of_generation;                 // sorted
   TokenId bos = -1, eos = -1, unknown = 0;
   bool add_bos = true, add_eos = false, add_space_prefix = true;
+  std::shared_ptr<const SentencePiece> model;  // encodes text; null: the tokens and scores above do
 
   [[nodiscard]] std::optional<TokenId> Find(std::string_view text) const;
+
+ private:
+  void Index();  // all that follows from `tokens` and the ids in end_of_generation
 };
 
 }  // namespace veneer

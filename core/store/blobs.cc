@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/manifest/base_list.h"
 #include "core/store/stamps.h"
 
 namespace veneer {
@@ -94,7 +95,7 @@ Status QuarantineBlob(const StoreContext& store, const std::string& hex) {
   return SyncDir(sys, store.blobs);
 }
 
-std::vector<BlobRef> ReferencedBlobs(const Composition& composition) {
+Result<std::vector<BlobRef>> ReferencedBlobs(const StoreContext& store, const Composition& composition) {
   std::vector<BlobRef> blobs{{"/base_model_hash", composition.base_model_hash, composition.base_model_size},
                              {"/tokenizer_hash", composition.tokenizer_hash, composition.tokenizer_size}};
   for (std::size_t i = 0; i < composition.adapters.size(); ++i) {
@@ -102,6 +103,11 @@ std::vector<BlobRef> ReferencedBlobs(const Composition& composition) {
     blobs.push_back({fmt::format("/adapters/{}/file_hash", i), adapter.file_hash, adapter.file_size});
     if (adapter.config_hash) blobs.push_back({fmt::format("/adapters/{}/config_hash", i), *adapter.config_hash, adapter.config_size});
   }
+  if (composition.base_format != kListedBaseFormat) return blobs;
+  VENEER_ASSIGN(const std::string list, ReadBlob(store, blobs.front(), kMaxBaseListBytes));
+  auto files = ParseBaseList(list);
+  if (!files) return Fail(std::move(files).error().Within("/base_model_hash"));
+  for (const ListedFile& file : *files) blobs.push_back({fmt::format("/base_model_hash: {}", file.name), file.digest, file.size});
   return blobs;
 }
 

@@ -55,8 +55,9 @@ struct BlobRef {
   Digest digest;
   std::optional<std::uint64_t> size;  // nothing: whatever it is
 };
-// Base, tokenizer, and per adapter its file and its configuration, in this order.
-std::vector<BlobRef> ReferencedBlobs(const Composition& composition);
+// Base, tokenizer, and per adapter its file and its configuration, in this order; then the files of a base that is a list of files, which
+// is read for that: E301-E305, E1xx and E2xx when it is no list.
+Result<std::vector<BlobRef>> ReferencedBlobs(const StoreContext& store, const Composition& composition);
 
 struct OpenedBlob {
   std::string at;

@@ -284,7 +284,12 @@ class Checker {
         Add({composition.error().code, store_.blobs.At(id.Hex()), composition.error().Text()});
         continue;
       }
-      for (BlobRef blob : ReferencedBlobs(*composition)) {
+      const auto blobs = ReferencedBlobs(store_, *composition);
+      if (!blobs) {
+        Add({blobs.error().code, store_.blobs.At(composition->base_model_hash.Hex()), blobs.error().Text()});
+        continue;
+      }
+      for (BlobRef blob : *blobs) {
         const std::string named_at = std::exchange(blob.at, store_.blobs.At(blob.digest.Hex()));
         if (const auto opened = OpenBlobFile(store_, blob); !opened)
           Add({opened.error().code, blob.at, fmt::format("{} (named by {} of {})", opened.error().detail, named_at, id.Text())});

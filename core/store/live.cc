@@ -41,7 +41,8 @@ class LiveBlobs {
       VENEER_ASSIGN(const std::string text, ReadBlob(store_, {store_.blobs.At(id.Hex()), id, std::nullopt}, kMaxCompositionBytes));
       VENEER_ASSIGN(const Composition composition, Composition::Parse(text));
       live_.insert(id);
-      for (const BlobRef& blob : ReferencedBlobs(composition)) live_.insert(blob.digest);
+      VENEER_ASSIGN(const std::vector<BlobRef> blobs, ReferencedBlobs(store_, composition));
+      for (const BlobRef& blob : blobs) live_.insert(blob.digest);
     }
     for (const Digest& id : statements_) {
       VENEER_ASSIGN(const std::string text, ReadBlob(store_, {store_.blobs.At(id.Hex()), id, std::nullopt}, kMaxStatementBytes));
@@ -100,7 +101,7 @@ Result<Ref> NameToKeep(const StoreContext& store, std::uint64_t generation) {
     return Fail(Code::NO_ACTIVE, store.gen.At(std::to_string(generation)), "has no composition; there is nothing to keep");
   VENEER_ASSIGN(const std::string text, ReadBlob(store, {"/composition", *record.composition, std::nullopt}, kMaxCompositionBytes));
   VENEER_ASSIGN(const Composition composition, Composition::Parse(text));
-  std::vector<BlobRef> blobs = ReferencedBlobs(composition);
+  VENEER_ASSIGN(std::vector<BlobRef> blobs, ReferencedBlobs(store, composition));
   if (record.statement) blobs.push_back({"/statement", *record.statement, std::nullopt});
   for (const BlobRef& blob : blobs) VENEER_TRY(OpenBlobFile(store, blob));
   CanonicalMembers members{{"composition", CanonicalString(record.composition->Text())}, {"generation", CanonicalInteger(generation)}};

@@ -314,7 +314,7 @@ Result<OpenedComposition> OpenComposition(const StoreContext& store, const Diges
   opened.id = id;
   VENEER_ASSIGN(opened.canonical, ReadBlob(store, {"/composition", id, std::nullopt}, kMaxCompositionBytes));
   VENEER_ASSIGN(opened.composition, Composition::Parse(opened.canonical));
-  std::vector<BlobRef> blobs = ReferencedBlobs(opened.composition);
+  VENEER_ASSIGN(std::vector<BlobRef> blobs, ReferencedBlobs(store, opened.composition));
   if (statement) blobs.push_back({"/statement", *statement, std::nullopt});
   VENEER_ASSIGN(opened.blobs, OpenAndVerify(store, blobs, mode, std::move(verified), progress));
   return opened;

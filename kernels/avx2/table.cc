@@ -23,6 +23,8 @@ Table Make() {
   SetType(table, VNR_Q5_K, kQ5_K);
   SetType(table, VNR_Q6_K, kQ6_K);
   SetType(table, VNR_IQ4_NL, kIq4Nl);
+  SetType(table, VNR_NF4, kNf4);
+  SetType(table, VNR_INT8_ROW, kInt8Row);
   table.quantize_activations = QuantizeActivations;
   table.pack_activations = PackActivations;
   table.dot = Dot;

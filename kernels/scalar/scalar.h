@@ -14,6 +14,7 @@ extern const TypeKernels kQ2_K;                                      // q2_k.cc
 extern const TypeKernels kQ3_K;                                      // q3_k.cc
 extern const TypeKernels kQ4_K, kQ5_K;                               // q4_k.cc
 extern const TypeKernels kQ6_K;                                      // q6_k.cc
+extern const TypeKernels kNf4, kInt8Row;                             // bitsandbytes.cc
 
 void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);                // quantize.cc
 void PackActivations(const QuantizedActivations& x, std::uint32_t tokens, std::uint64_t blocks, PackedBlock* packed);  // tile.cc

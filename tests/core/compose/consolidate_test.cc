@@ -80,7 +80,7 @@ class Folder final : public ArtifactSource {
 
   std::set<std::string> taken;  // names in a store
 
-  Result<FileBytes> OpenBase(const Digest&) override { return FileBytes::Map(dir_.path() / "base.gguf"); }
+  Result<BaseFiles> OpenBase(const Digest&, const std::optional<Digest>&) override { return FileBytes::Map(dir_.path() / "base.gguf"); }
   Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override { return OpenAdapterBlobs(files_.at(entry.file_hash.Text())); }
 
  private:

@@ -131,13 +131,13 @@ TEST_CASE("path source: files that are not there are E301 with their path") {
 TEST_CASE("path source: it gives the base that it hashed, once, and no other") {
   auto source = PathSource::Open(Stories(), {}, {});
   REQUIRE(source);
-  const auto other = source->OpenBase(Sha256::Of("another base"));
+  const auto other = source->OpenBase(Sha256::Of("another base"), std::nullopt);
   REQUIRE_FALSE(other);
   CHECK(other.error().code == Code::BLOB_MISSING);
-  const auto base = source->OpenBase(source->manifest().base_model_hash);
+  const auto base = source->OpenBase(source->manifest().base_model_hash, std::nullopt);
   REQUIRE(base);
   CHECK(Sha256::Of(base->bytes()) == DigestOf(Stories()));
-  CHECK_FALSE(source->OpenBase(source->manifest().base_model_hash));
+  CHECK_FALSE(source->OpenBase(source->manifest().base_model_hash, std::nullopt));
 }
 
 TEST_CASE("path source: an adapter whose weights or configuration changed since they were hashed is E305") {

@@ -77,7 +77,7 @@ void CheckRefused(const Result<T>& result, Code code, const std::string& at) {
 TEST_CASE("store source: base and adapter come with the bytes and digests that the entry names") {
   Fixture f;
   StoreSource source(f.store);
-  const auto base = source.OpenBase(Sha256::Of(kBase));
+  const auto base = source.OpenBase(Sha256::Of(kBase), std::nullopt);
   REQUIRE(base);
   CHECK(Sha256::Of(base->bytes()) == Sha256::Of(kBase));
   AuthoredAdapter entry = Entry();
@@ -96,7 +96,7 @@ TEST_CASE("store source: base and adapter come with the bytes and digests that t
 TEST_CASE("store source: what is missing, of another size or damaged is refused at the field that names it") {
   Fixture f;
   StoreSource source(f.store);
-  CheckRefused(source.OpenBase(Sha256::Of("no such base")), Code::BLOB_MISSING, "/base_model_hash");
+  CheckRefused(source.OpenBase(Sha256::Of("no such base"), std::nullopt), Code::BLOB_MISSING, "/base_model_hash");
   CheckRefused(source.OpenAdapter(Entry("no such weights")), Code::BLOB_MISSING, "/adapters/3/file_hash");
   AuthoredAdapter entry = Entry();
   entry.config_hash = Sha256::Of("no such configuration");
@@ -107,7 +107,7 @@ TEST_CASE("store source: what is missing, of another size or damaged is refused 
   entry.file_size = kWeights.size() - 1;
   CheckRefused(source.OpenAdapter(entry), Code::SIZE_MISMATCH, "/adapters/3/file_hash");
   Damage(f.Blob(kBase));
-  CheckRefused(source.OpenBase(Sha256::Of(kBase)), Code::HASH_MISMATCH, "/base_model_hash");
+  CheckRefused(source.OpenBase(Sha256::Of(kBase), std::nullopt), Code::HASH_MISMATCH, "/base_model_hash");
   Damage(f.Blob(kConfig));
   entry = Entry();
   entry.config_hash = Sha256::Of(kConfig);
@@ -146,7 +146,7 @@ TEST_CASE("store source: a read error of the disk is E603, and the next try work
     CAPTURE(at);
     f.sys.Reset();
     f.sys.FailAt(at, EIO);
-    const auto base = source.OpenBase(Sha256::Of(kBase));
+    const auto base = source.OpenBase(Sha256::Of(kBase), std::nullopt);
     const bool was_reached = f.sys.calls() >= at;
     if (!base) CHECK(base.error().code == Code::IO);
     if (base) CHECK(Sha256::Of(base->bytes()) == Sha256::Of(kBase));
@@ -156,7 +156,7 @@ TEST_CASE("store source: a read error of the disk is E603, and the next try work
   CHECK(failed);
   f.sys.Reset();
   f.sys.FailAt(UINT64_MAX, EIO);
-  CHECK(source.OpenBase(Sha256::Of(kBase)));
+  CHECK(source.OpenBase(Sha256::Of(kBase), std::nullopt));
 }
 
 TEST_CASE("store source: records are canonical JSON and read back as they were") {

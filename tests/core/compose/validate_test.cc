@@ -56,7 +56,7 @@ class MemorySource final : public ArtifactSource {
  public:
   std::map<std::string, std::string> bases;     // digest -> bytes
   std::map<std::string, PeftAdapter> adapters;  // digest -> files
-  Result<FileBytes> OpenBase(const Digest& hash) override {
+  Result<BaseFiles> OpenBase(const Digest& hash, const std::optional<Digest>&) override {
     const auto found = bases.find(hash.Text());
     if (found == bases.end()) return Fail(Code::BLOB_MISSING, "/base_model_hash", "no such base");
     return InMemory(found->second, "base.gguf");

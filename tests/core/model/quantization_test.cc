@@ -1,5 +1,7 @@
 #include "core/model/quantization.h"
 
+#include "core/model/gguf_sites.h"
+
 #include <string>
 
 #include "tests/support/catch.h"
@@ -12,7 +14,7 @@ Quantization Of(const GgufWriter& writer) {
   const std::string bytes = writer.Bytes();
   const auto file = GgufFile::Parse(std::as_bytes(std::span(bytes)));
   if (!file) FAIL(file.error().Text());
-  return QuantizationOf(*file);
+  return QuantizationOf(TensorsOf(*file));
 }
 
 TEST_CASE("quantization: the type of most elements of the matrices decides, whatever the number of tensors and vectors") {

@@ -68,11 +68,13 @@ TEST_CASE("soak: after each of ten thousand switches the logits are a fresh proc
     std::vector<float> logits;
   };
   PathSource first = files.Source({});
-  const auto base = Must(Base::OpenGguf(Must(first.OpenBase(first.manifest().base_model_hash))));
+  const auto base = Must(Base::Open(Must(first.OpenBase(first.manifest().base_model_hash, std::nullopt))));
   // One mapping of the base for all.
   struct SharedBase final : ArtifactSource {
     SharedBase(PathSource& source, std::shared_ptr<const Base> shared) : inner(&source), held(std::move(shared)) {}
-    Result<FileBytes> OpenBase(const Digest& hash) override { return inner->OpenBase(hash); }
+    Result<BaseFiles> OpenBase(const Digest& hash, const std::optional<Digest>& tokenizer) override {
+      return inner->OpenBase(hash, tokenizer);
+    }
     std::shared_ptr<const Base> HeldBase(const Digest&) override { return held; }
     Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) override { return inner->OpenAdapter(entry); }
     PathSource* inner;
@@ -117,7 +119,7 @@ TEST_CASE("soak: after each of ten thousand switches the logits are a fresh proc
   CHECK(ResidentBytes() <= resident + (1 << 20));
 #endif
   CHECK(Sha256::Of(::ReadAll(files.base)) == digest);
-  CHECK(base->file().CheckUnchanged(digest));
+  CHECK(base->CheckUnchanged(digest));
 }
 
 }  // namespace
