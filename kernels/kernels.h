@@ -30,10 +30,11 @@ struct QuantizedActivations {
 };
 
 // Quantized activations of four tokens, as tiles read them: 32 columns, three cache lines, all in the order of use. A tile multiplies four
-// columns a step, two of each half of the block, so that a sum of 16-bit pairs is the sum over a half: types may scale each half.
+// columns a step. Which ones is the table's own choice, so multiply with the table that packed. Two of each half of the block make a sum of
+// 16-bit pairs the sum over a half, which types may scale; where products of four columns are one sum, neighbours do.
 inline constexpr std::uint32_t kPackedTokens = 4;
 struct alignas(64) PackedBlock {
-  std::int8_t q[8][kPackedTokens][4];          // q[j][t]: columns 2j, 2j + 1, 16 + 2j, 17 + 2j
+  std::int8_t q[8][kPackedTokens][4];          // q[j][t]: columns 2j, 2j + 1, 16 + 2j, 17 + 2j; avx512: 4j .. 4j + 3
   float d[kPackedTokens];                      // as in QuantizedActivations
   std::int32_t sum[kPackedTokens];             // of all 32 q
   std::int16_t half[kPackedTokens][2];         // columns 0..15; 16..31
@@ -45,7 +46,7 @@ static_assert(sizeof(PackedBlock) == 192);
 inline constexpr std::uint64_t kTileScratchBytes = 208 * 1024;
 
 struct Table {
-  const char* isa;  // "scalar", "avx2"
+  const char* isa;  // "scalar", "avx2", "avx512"
 
   // dst[i] = value of element i, f32, n a multiple of the block. Bit-equal across ISAs.
   using Dequantize = void (*)(const void* src, float* dst, std::uint64_t n);
@@ -67,8 +68,9 @@ struct Table {
                              std::uint32_t tokens, float* y, std::uint64_t y_stride);
   DotRowsQ8 dot_rows_q8[kTypes];
 
-  // The values of dot_rows_q8, bit for bit, for many tokens: rows are unpacked once for all of them. Worth it from four tokens on. Tokens
-  // 4g .. 4g + 3 lie at x + g * x_stride, cols / 32 packed blocks each. Best with a multiple of 64 rows. nullptr: use dot_rows_q8.
+  // The values of dot_rows_q8, bit for bit, for many tokens: rows are unpacked once for all of them. Worth it from four tokens on or later
+  // (README). Tokens 4g .. 4g + 3 lie at x + g * x_stride, cols / 32 packed blocks each. Best with a multiple of 64 rows. nullptr: use
+  // dot_rows_q8.
   using MultiplyTile = void (*)(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const PackedBlock* x,
                                 std::uint64_t x_stride, std::uint32_t tokens, void* scratch, float* y, std::uint64_t y_stride);
   MultiplyTile multiply_tile[kTypes];
@@ -124,7 +126,7 @@ const Table* Select();
 // What the AVX2 tables, and code of plugins that is compiled like them, need of a host's permission (vnr_host.cpu_features).
 inline constexpr std::uint64_t kAvx2Features = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
 inline bool PermitsAvx2(std::uint64_t cpu_features) { return (cpu_features & kAvx2Features) == kAvx2Features; }
-// The best runnable table that such a permission covers.
+// The best runnable table that such a permission covers; "avx512" also takes VNR_CPU_AVX512.
 const Table* Permitted(std::uint64_t cpu_features);
 
 // Exact IEEE conversions, for code outside hot loops.

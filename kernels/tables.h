@@ -21,8 +21,11 @@ inline void SetType(Table& table, int type, const TypeKernels& kernels) {
   table.multiply_tile[type] = kernels.multiply_tile;
 }
 
-const Table& ScalarTable();
-const Table& Avx2Table();  // defined on x86-64 only; its kernels need AVX2, FMA, F16C and an operating system that saves YMM state
+const Table& ScalarTable() noexcept;
+
+// On x86-64 only.
+const Table& Avx2Table() noexcept;    // needs AVX2, FMA, F16C and an operating system that saves YMM state
+const Table& Avx512Table() noexcept;  // needs that, AVX512F, BW, DQ, VL and VNNI, and an operating system that saves ZMM and mask state
 
 }  // namespace veneer::kernels
 

@@ -22,9 +22,11 @@ std::uint64_t PermittedFeatures() {
   if (table == nullptr || std::string_view(table->isa) == "scalar") return 0;
   std::uint64_t features = kernels::kAvx2Features;
 #if defined(__x86_64__)
-  // No table of the host needs AVX-512, so it is permitted only where nothing narrower was asked for.
+  // A processor may have AVX-512 without what the host's own table needs; a plugin gets it all the same unless something narrower was
+  // asked for.
   const char* const forced = std::getenv("VENEER_FORCE_ISA");
-  if ((forced == nullptr || *forced == '\0') && __builtin_cpu_supports("avx512f")) features |= VNR_CPU_AVX512;
+  const bool narrower = forced != nullptr && *forced != '\0' && std::string_view(table->isa) != "avx512";
+  if (!narrower && __builtin_cpu_supports("avx512f")) features |= VNR_CPU_AVX512;
 #endif
   return features;
 }

@@ -43,8 +43,8 @@ VENEER_INLINE __m128 WidenFour(const StoredHalf& a, const StoredHalf& b, const S
   return _mm_cvtph_ps(_mm_insert_epi16(halves, HalfBits(d), 3));
 }
 
-VENEER_INLINE __m256 WidenEight(const StoredHalf& a, const StoredHalf& b, const StoredHalf& c, const StoredHalf& d, const StoredHalf& e,
-                                const StoredHalf& f, const StoredHalf& g, const StoredHalf& h) {
+VENEER_INLINE __m128i GatherEight(const StoredHalf& a, const StoredHalf& b, const StoredHalf& c, const StoredHalf& d, const StoredHalf& e,
+                                  const StoredHalf& f, const StoredHalf& g, const StoredHalf& h) {
   __m128i halves = _mm_cvtsi32_si128(HalfBits(a));
   halves = _mm_insert_epi16(halves, HalfBits(b), 1);
   halves = _mm_insert_epi16(halves, HalfBits(c), 2);
@@ -52,7 +52,11 @@ VENEER_INLINE __m256 WidenEight(const StoredHalf& a, const StoredHalf& b, const 
   halves = _mm_insert_epi16(halves, HalfBits(e), 4);
   halves = _mm_insert_epi16(halves, HalfBits(f), 5);
   halves = _mm_insert_epi16(halves, HalfBits(g), 6);
-  return _mm256_cvtph_ps(_mm_insert_epi16(halves, HalfBits(h), 7));
+  return _mm_insert_epi16(halves, HalfBits(h), 7);
+}
+VENEER_INLINE __m256 WidenEight(const StoredHalf& a, const StoredHalf& b, const StoredHalf& c, const StoredHalf& d, const StoredHalf& e,
+                                const StoredHalf& f, const StoredHalf& g, const StoredHalf& h) {
+  return _mm256_cvtph_ps(GatherEight(a, b, c, d, e, f, g, h));
 }
 
 }  // namespace veneer::kernels::avx2

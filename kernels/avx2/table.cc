@@ -46,7 +46,7 @@ Table Make() {
 
 }  // namespace
 
-const Table& Avx2Table() {
+const Table& Avx2Table() noexcept {
   static const Table table = Make();
   return table;
 }

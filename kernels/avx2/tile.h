@@ -97,7 +97,7 @@ VENEER_INLINE void Store(std::uint8_t* p, T value) {
 
 // Block b of 16 rows. They are as many streams from memory, more than the hardware follows, so each fetches ahead itself (16 tokens,
 // weights from memory: 185 GOP/s; 164 without or 512 bytes ahead, 160 when a pass before fetches everything).
-template <class Type>
+template <class Type, class Inner>
 VENEER_INLINE void UnpackBlock(const void* const* rows, std::uint64_t b, std::uint8_t* panel) {
   using F = Form<Type>;
   for (int h = 0; h < 2; ++h) {
@@ -114,7 +114,7 @@ VENEER_INLINE void UnpackBlock(const void* const* rows, std::uint64_t b, std::ui
       if constexpr (Type::kHasMinimum && Type::kHasHalfScales) Store(of_row + F::kHalfMinima, row.half_minima);
       if constexpr (Type::kHasHalfScales) Store(of_row + F::kHalfScales, row.half_scales);
     }
-    StoreSteps(u, half);
+    Inner::template StoreSteps<Type>(u, half);
   }
 }
 
@@ -261,7 +261,22 @@ __attribute__((noinline)) void MultiplyPanel(const std::uint8_t* panel, std::uin
   }
 }
 
-template <class Type>
+// What an instruction set may do in its own way: the order of bytes in a panel, and the sums over it.
+struct NarrowSteps {
+  static constexpr std::uint32_t kTokensAtOnce = kPackedTokens;
+
+  template <class Type>
+  VENEER_INLINE void StoreSteps(const __m256i u[8], std::uint8_t* steps) {
+    avx2::StoreSteps(u, steps);
+  }
+  template <class Type>
+  VENEER_INLINE void MultiplyPanel(const std::uint8_t* panel, std::uint64_t blocks, const PackedBlock* x, std::uint64_t /*x_stride*/,
+                                   bool is_first, std::uint32_t n_rows, std::uint32_t tokens, float* y, std::uint64_t y_stride) {
+    avx2::MultiplyPanel<Type>(panel, blocks, x, is_first, n_rows, tokens, y, y_stride);
+  }
+};
+
+template <class Type, class Inner = NarrowSteps>
 void MultiplyTile(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const PackedBlock* x, std::uint64_t x_stride,
                   std::uint32_t tokens, void* scratch, float* y, std::uint64_t y_stride) {
   using F = Form<Type>;
@@ -279,15 +294,15 @@ void MultiplyTile(const void* const* rows, std::uint32_t n_rows, std::uint64_t c
           const std::uint32_t row = groups * kPanelRows + r;
           group[r] = rows[first_row + (row < left ? row : left - 1)];
         }
-        for (std::uint64_t b = 0; b < n; ++b) UnpackBlock<Type>(group, first + b, panel + groups * kGroupBytes + b * F::kSize);
+        for (std::uint64_t b = 0; b < n; ++b) UnpackBlock<Type, Inner>(group, first + b, panel + groups * kGroupBytes + b * F::kSize);
       }
-      for (std::uint32_t t = 0; t < tokens; t += kPackedTokens) {
-        const std::uint32_t count = tokens - t < kPackedTokens ? tokens - t : kPackedTokens;
+      for (std::uint32_t t = 0; t < tokens; t += Inner::kTokensAtOnce) {
+        const std::uint32_t count = tokens - t < Inner::kTokensAtOnce ? tokens - t : Inner::kTokensAtOnce;
         for (std::uint32_t g = 0; g < groups; ++g) {
           const std::uint32_t rows_left = left - g * kPanelRows;
-          MultiplyPanel<Type>(panel + g * kGroupBytes, n, x + t / kPackedTokens * x_stride + first, first == 0,
-                              rows_left < kPanelRows ? rows_left : kPanelRows, count, y + t * y_stride + first_row + g * kPanelRows,
-                              y_stride);
+          Inner::template MultiplyPanel<Type>(panel + g * kGroupBytes, n, x + t / kPackedTokens * x_stride + first, x_stride, first == 0,
+                                              rows_left < kPanelRows ? rows_left : kPanelRows, count,
+                                              y + t * y_stride + first_row + g * kPanelRows, y_stride);
         }
       }
     }

@@ -46,7 +46,7 @@ Table Make() {
 
 }  // namespace
 
-const Table& ScalarTable() {
+const Table& ScalarTable() noexcept {
   static const Table table = Make();
   return table;
 }

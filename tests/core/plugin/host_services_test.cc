@@ -38,11 +38,13 @@ constexpr std::uint64_t kAvx2 = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
 TEST_CASE("host services: a plugin sees no instruction set beyond the one that VENEER_FORCE_ISA names") {
   CHECK(Features("scalar") == 0);
   CHECK(Features("no-such-isa") == 0);
-  const bool has_avx2 = [] {
-    const ForcedIsa forced("avx2");
+  const auto has = [](const char* isa) {
+    const ForcedIsa forced(isa);
     return veneer::kernels::Select() != nullptr;
-  }();
+  };
+  const bool has_avx2 = has("avx2");
   CHECK(Features("avx2") == (has_avx2 ? kAvx2 : 0));  // and no AVX-512 either
+  CHECK(Features("avx512") == (has("avx512") ? kAvx2 | VNR_CPU_AVX512 : 0));
   CHECK((Features(nullptr) & kAvx2) == (has_avx2 ? kAvx2 : 0));
   CHECK(Features("") == Features(nullptr));
 }
