@@ -12,6 +12,7 @@
 #include "core/decode/linear.h"
 #include "core/decode/thread_pool.h"
 #include "core/format/tensor_file.h"
+#include "kernels/scaled_rows.h"
 
 namespace veneer {
 namespace {
@@ -72,6 +73,7 @@ class TypeBench {
     const std::uint64_t row_bytes = kColumns / info.block_elements * info.block_bytes;
     for (std::uint64_t at = 0; at + row_bytes <= bytes.size(); at += row_bytes) rows_.push_back(bytes.data() + at);
     weights_ = std::span(bytes).first(rows_.size() * row_bytes);
+    if (type == VNR_NF4 || type == VNR_INT8_ROW) AddScales();
     y_.resize(std::max<std::size_t>(rows_.size(), std::size_t{options.tokens} * PanelRows()));
   }
 
@@ -92,6 +94,16 @@ class TypeBench {
   }
 
  private:
+  // Types with scales in tensors of their own: one for each row, and for each 64 elements.
+  void AddScales() {
+    scale_values_.assign(rows_.size() * kColumns / 64, 0.01F);
+    scales_.row_scales = scales_.absmax = scale_values_.data();
+    scales_.block_shift = 6;
+    for (int i = 0; i < 16; ++i) scales_.map[i] = static_cast<float>(i - 8) / 8;
+    for (std::uint64_t r = 0; r < rows_.size(); ++r) scaled_.push_back({rows_[r], r, r * kColumns, &scales_});
+    for (std::uint64_t r = 0; r < rows_.size(); ++r) rows_[r] = &scaled_[r];
+  }
+
   [[nodiscard]] std::uint32_t PanelRows() const { return std::min<std::uint32_t>(kMaxPanelRows, static_cast<std::uint32_t>(rows_.size())); }
 
   // Each worker its share of the rows, tile by tile, as decoding does it; milliseconds.
@@ -136,6 +148,9 @@ class TypeBench {
   ThreadPool& pool_;
   std::span<const std::byte> weights_;
   std::vector<const void*> rows_;
+  kernels::WeightScales scales_;
+  std::vector<float> scale_values_;
+  std::vector<kernels::ScaledRow> scaled_;
   std::vector<float> y_;
   std::vector<Scratch> scratch_;
 };
