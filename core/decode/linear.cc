@@ -211,7 +211,13 @@ void LinearGroup::Pack(std::uint32_t row, std::uint32_t tokens, LinearScratch& s
 }
 
 // Fewer than four tokens are multiplied faster one by one (measured: 4 tokens at 1.1 times that speed, 3 at 0.9).
-bool LinearGroup::IsPacked(const SitePlan& plan, std::uint32_t tokens) { return plan.panel_tile > 0 && tokens >= kernels::kPackedTokens; }
+// Unpacking a superblock's scales takes as long as multiplying some thirty tokens with them (kernels/README.md has the crossovers); the
+// bits are the same on either side.
+bool LinearGroup::IsPacked(const SitePlan& plan, std::uint32_t tokens) {
+  constexpr std::uint32_t kSuperblockTokens = 32;
+  const bool has_superblocks = InfoOf(plan.staged->weight.dtype).block_elements > kernels::kActivationBlock;
+  return plan.panel_tile > 0 && tokens >= (has_superblocks ? kSuperblockTokens : kernels::kPackedTokens);
+}
 
 std::uint64_t LinearGroup::TileOf(const SitePlan& plan, std::uint32_t tokens) {
   return IsPacked(plan, tokens) ? plan.panel_tile : plan.tile;
