@@ -92,13 +92,6 @@ Status RemoveBesides(const StoreContext& store, const Dir& dir, std::vector<std:
   return {};
 }
 
-std::optional<std::uint64_t> GenerationNumber(const std::string& name) {
-  std::uint64_t number = 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) return std::nullopt;
-  return number;
-}
-
 Status RemoveUncommitted(const StoreContext& store, const Current& current, std::vector<std::string>& actions) {
   VENEER_ASSIGN(const auto names, ListNames(*store.sys, store.gen));
   for (const std::string& name : names) {
@@ -129,6 +122,13 @@ Result<std::uint64_t> HighestGeneration(const StoreContext& store) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> GenerationNumber(const std::string& name) {
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) return std::nullopt;
+  return number;
+}
 
 Result<Current> ReadCurrentFile(const StoreContext& store) {
   const auto text = ReadSmallFile(*store.sys, store.state, kCurrentName, kMaxCurrentBytes);

@@ -25,6 +25,9 @@ struct StoredGeneration {
 };
 Result<StoredGeneration> ReadGenerationFile(const StoreContext& store, std::uint64_t generation);
 
+// The number that a name in gen/ is; nothing for any other name.
+std::optional<std::uint64_t> GenerationNumber(const std::string& name);
+
 // The record that the pointer names. E602 when it is missing, damaged or another one.
 Result<GenerationRecord> ReadActiveRecord(const StoreContext& store, const Current& current);
 

@@ -91,6 +91,22 @@ TEST_CASE("recovery: an older pointer under a newer log is E612, and a person ma
   CHECK(store.Activate(store.none).error().detail.find(remedy) == std::string::npos);
 }
 
+TEST_CASE("recovery: no record that the log knows above an older pointer is litter, whatever their number") {
+  StoreFixture store;
+  Must(store.Activate(store.a));
+  const std::string older = ReadAll(store.state());
+  Must(store.Activate(store.b));
+  Must(store.Activate(store.none));
+  WriteFile(store.state(), older);
+  fs::copy_file(store.root() / "veneer/gen/4", store.root() / "veneer/gen/5");  // this one the log does not know
+  for (const bool repair : {false, true}) {
+    const std::string said = Text(store.Fsck(true, repair));
+    CHECK(said.find("gen/3") == std::string::npos);
+    CHECK(said.find("gen/4") == std::string::npos);
+    CHECK(said.find("E602 STATE_CORRUPT at=veneer/gen/5") != std::string::npos);
+  }
+}
+
 TEST_CASE("recovery: folders of hints and leftovers are made again; a folder of the state that is missing is E602 with the remedy") {
   StoreFixture store;
   Must(store.Activate(store.a));
