@@ -23,22 +23,7 @@ std::vector<TokenId> SomeTokens(const Decoder& decoder, std::uint32_t n) {
   return tokens;
 }
 
-Status Ignore(std::size_t, std::span<const float>) { return {}; }
-
-Status FeedOneByOne(Decoder& decoder, std::span<const TokenId> tokens) {
-  for (const TokenId& token : tokens) VENEER_TRY(decoder.Feed({&token, 1}, false, Ignore));
-  return {};
-}
-
-Result<double> MsOfToken(Decoder& decoder, const TokenId& token) {
-  const auto start = BenchClock::now();
-  VENEER_TRY(decoder.Feed({&token, 1}, false, Ignore));
-  return MsSince(start);
-}
-
-Result<double> Series(Decoder& decoder, Phase phase, std::uint32_t tokens) {
-  return phase == Phase::kDecode ? DecodeTokensPerS(decoder, tokens) : PrefillTokensPerS(decoder, tokens);
-}
+Result<double> MsOfToken(Decoder& decoder, const TokenId& token) { return MsOfFeed(decoder, {&token, 1}); }
 
 // Ratios of speed, one a token. Who goes first alternates; the caches are emptied when they are half full.
 Result<std::vector<double>> PairTokens(Decoder& without, Decoder& with, std::uint32_t tokens) {
@@ -61,8 +46,8 @@ Result<std::vector<double>> PairPrompts(Decoder& without, Decoder& with, std::ui
   for (std::uint64_t i = 0; i < prompts; ++i) {
     Decoder& first = i % 2 == 0 ? without : with;
     Decoder& second = i % 2 == 0 ? with : without;
-    VENEER_ASSIGN(const double a, PrefillTokensPerS(first, tokens));
-    VENEER_ASSIGN(const double b, PrefillTokensPerS(second, tokens));
+    VENEER_ASSIGN(const double a, TokensPerS(first, Phase::kPrefill, tokens));
+    VENEER_ASSIGN(const double b, TokensPerS(second, Phase::kPrefill, tokens));
     ratios.push_back(i % 2 == 0 ? b / a : a / b);
   }
   return ratios;
@@ -70,19 +55,21 @@ Result<std::vector<double>> PairPrompts(Decoder& without, Decoder& with, std::ui
 
 }  // namespace
 
-Result<double> DecodeTokensPerS(Decoder& decoder, std::uint32_t tokens) {
-  decoder.cache().Truncate(0);
-  const auto ids = SomeTokens(decoder, tokens);
+Result<double> MsOfFeed(Decoder& decoder, std::span<const TokenId> tokens) {
   const auto start = BenchClock::now();
-  VENEER_TRY(FeedOneByOne(decoder, ids));
-  return 1e3 * tokens / MsSince(start);
+  VENEER_TRY(decoder.Feed(tokens, false, [](std::size_t, std::span<const float>) { return Status(); }));
+  return MsSince(start);
 }
 
-Result<double> PrefillTokensPerS(Decoder& decoder, std::uint32_t tokens) {
+Result<double> TokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens) {
   decoder.cache().Truncate(0);
   const auto ids = SomeTokens(decoder, tokens);
   const auto start = BenchClock::now();
-  VENEER_TRY(decoder.Feed(ids, false, Ignore));
+  if (phase == Phase::kPrefill) {
+    VENEER_TRY(MsOfFeed(decoder, ids));
+  } else {
+    for (const TokenId& token : ids) VENEER_TRY(MsOfToken(decoder, token));
+  }
   return 1e3 * tokens / MsSince(start);
 }
 
@@ -91,10 +78,10 @@ double SpeedReport::share_of_control() const { return tokens_per_s.median * stat
 Result<SpeedReport> BenchSpeed(Decoder& decoder, Phase phase, std::uint32_t tokens, std::uint64_t runs, std::uint32_t threads) {
   const StagedComposition& composition = decoder.composition();
   ReadControl control(composition.base(), threads);
-  VENEER_TRY(Series(decoder, phase, std::min(tokens, kWarmUpTokens)));
+  VENEER_TRY(TokensPerS(decoder, phase, std::min(tokens, kWarmUpTokens)));
   std::vector<double> speeds, controls{control.GbPerS(kControlPasses)};
   for (std::uint64_t run = 0; run < runs; ++run) {
-    VENEER_ASSIGN(speeds.emplace_back(), Series(decoder, phase, tokens));
+    VENEER_ASSIGN(speeds.emplace_back(), TokensPerS(decoder, phase, tokens));
     controls.push_back(control.GbPerS(kControlPasses));
   }
   return SpeedReport{IntervalOf(std::move(speeds)), MedianOf(std::move(controls)), control.bytes(), composition.overlay_bytes()};
@@ -104,12 +91,8 @@ Result<OverlayReport> BenchOverlays(Decoder& without, Decoder& with, std::uint32
                                     std::uint64_t prompts) {
   OverlayReport report;
   report.overlay_bytes = with.composition().overlay_bytes();
-  for (const Site& site : with.composition().base().sites().sites())
-    if (site.shape_class == SiteClass::kLinear) report.base_bytes += site.weight.bytes.size();
-  for (Decoder* decoder : {&without, &with}) {
-    decoder->cache().Truncate(0);
-    VENEER_TRY(FeedOneByOne(*decoder, SomeTokens(*decoder, kWarmUpTokens)));
-  }
+  for (const auto& weight : LinearWeights(with.composition().base())) report.base_bytes += weight.size();
+  for (Decoder* decoder : {&without, &with}) VENEER_TRY(TokensPerS(*decoder, Phase::kDecode, kWarmUpTokens));
   VENEER_ASSIGN(auto decoded, PairTokens(without, with, tokens));
   report.decode_ratio = IntervalOf(std::move(decoded));
   VENEER_ASSIGN(auto prefilled, PairPrompts(without, with, prompt_tokens, prompts));

@@ -3,6 +3,7 @@
 #define VENEER_CORE_BENCH_DECODE_BENCH_H_
 
 #include <cstdint>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/bench/statistics.h"
@@ -10,11 +11,12 @@
 
 namespace veneer {
 
-// One series: the cache is emptied, then `tokens` tokens are fed one by one, their logits made and looked at by nobody. Tokens/s over
-// all of them. E505 when the context is shorter.
-Result<double> DecodeTokensPerS(Decoder& decoder, std::uint32_t tokens);
-// The same with all tokens in one call, logits for the last.
-Result<double> PrefillTokensPerS(Decoder& decoder, std::uint32_t tokens);
+// Feeds the tokens in one call, with the logits of the last looked at by nobody; milliseconds.
+Result<double> MsOfFeed(Decoder& decoder, std::span<const TokenId> tokens);
+
+enum class Phase { kDecode, kPrefill };
+// One series: the cache is emptied, then `tokens` tokens are fed, one by one or in one call. E505 when the context is shorter.
+Result<double> TokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens);
 
 struct SpeedReport {
   Interval tokens_per_s;
@@ -24,7 +26,6 @@ struct SpeedReport {
   // What a token's base bytes would take at the control's speed, against what it took.
   [[nodiscard]] double share_of_control() const;
 };
-enum class Phase { kDecode, kPrefill };
 // A warm-up, then `runs` series with control passes between them.
 Result<SpeedReport> BenchSpeed(Decoder& decoder, Phase phase, std::uint32_t tokens, std::uint64_t runs, std::uint32_t threads);
 

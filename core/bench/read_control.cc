@@ -36,14 +36,14 @@ std::uint64_t ReadPart(std::span<const std::byte> part) {
   return all[0] ^ all[1];
 }
 
+}  // namespace
+
 std::vector<std::span<const std::byte>> LinearWeights(const Base& base) {
   std::vector<std::span<const std::byte>> parts;
   for (const Site& site : base.sites().sites())
     if (site.shape_class == SiteClass::kLinear) parts.push_back(site.weight.bytes);
   return parts;
 }
-
-}  // namespace
 
 ReadControl::ReadControl(std::vector<std::span<const std::byte>> parts, std::uint32_t threads) : parts_(std::move(parts)), pool_(threads) {
   for (const auto& part : parts_) bytes_ += part.size();

@@ -13,11 +13,14 @@
 
 namespace veneer {
 
+// The weights that one token reads: all linear sites of the base.
+std::vector<std::span<const std::byte>> LinearWeights(const Base& base);
+
 class ReadControl {
  public:
   // Threads are refused with std::system_error.
   ReadControl(std::vector<std::span<const std::byte>> parts, std::uint32_t threads);
-  // The weights that one token reads: all linear sites. The base outlives the control.
+  // LinearWeights of a base that outlives the control.
   ReadControl(const Base& base, std::uint32_t threads);
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }

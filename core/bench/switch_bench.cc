@@ -6,14 +6,13 @@
 #include <thread>
 #include <vector>
 
+#include "core/bench/decode_bench.h"
 #include "core/decode/active_composition.h"
 
 namespace veneer {
 namespace {
 
 constexpr std::uint64_t kSwitchBacks = 7;
-
-Status Ignore(std::size_t, std::span<const float>) { return {}; }
 
 // Decodes, prompt after prompt, under whatever is published, until told to stop or something but a switch ends it.
 class Load {
@@ -46,7 +45,7 @@ class Load {
       while (!stop_) {
         if (decoder.cache().position() == decoder.cache().context()) decoder.cache().Truncate(0);
         const TokenId token = 1;
-        const Status fed = decoder.Feed({&token, 1}, false, Ignore);
+        const auto fed = MsOfFeed(decoder, {&token, 1});
         if (fed) continue;
         if (fed.error().code != Code::COMPOSITION_CHANGED) error_ = fed.error();
         break;
@@ -85,19 +84,14 @@ Status MeasureSwitchBack(const std::shared_ptr<const StagedComposition>& one, co
   VENEER_ASSIGN(const auto first, Decoder::Create(one, options));
   VENEER_ASSIGN(const auto second, Decoder::Create(other, options));
   const std::vector<TokenId> prompt(prompt_tokens, 1);
-  const auto timed = [](Decoder& decoder, std::span<const TokenId> tokens) -> Result<double> {
-    const auto start = BenchClock::now();
-    VENEER_TRY(decoder.Feed(tokens, false, Ignore));
-    return MsSince(start);
-  };
   std::vector<double> cold, back;
   for (std::uint64_t i = 0; i < kSwitchBacks; ++i) {
     for (Decoder* decoder : {first.get(), second.get()}) {
       decoder->cache().Truncate(0);
-      VENEER_ASSIGN(cold.emplace_back(), timed(*decoder, prompt));
+      VENEER_ASSIGN(cold.emplace_back(), MsOfFeed(*decoder, prompt));
     }
     for (Decoder* decoder : {first.get(), second.get()}) {
-      VENEER_ASSIGN(back.emplace_back(), timed(*decoder, {prompt.data(), 1}));
+      VENEER_ASSIGN(back.emplace_back(), MsOfFeed(*decoder, {prompt.data(), 1}));
     }
   }
   report.prompt_ms = MedianOf(std::move(cold));

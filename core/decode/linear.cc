@@ -18,6 +18,14 @@ std::uint64_t AlignUp(std::uint64_t n) { return RoundUp(n, kAlign); }
 std::uint64_t Groups(std::uint64_t rows) { return (rows + kernels::kPackedTokens - 1) / kernels::kPackedTokens; }
 std::uint64_t Blocks(std::uint64_t n) { return (n + kernels::kActivationBlock - 1) / kernels::kActivationBlock; }
 
+// Tokens from which a type's rows are unpacked for all of them; the bits are the same on either side. Fewer than four tokens are multiplied
+// faster one by one (measured: 4 tokens at 1.1 times that speed, 3 at 0.9), and unpacking a superblock's scales takes as long as
+// multiplying some thirty tokens with them (kernels/README.md has the crossovers).
+std::uint32_t PackedFrom(DType dtype) {
+  constexpr std::uint32_t kSuperblockTokens = 32;
+  return InfoOf(dtype).block_elements > kernels::kActivationBlock ? kSuperblockTokens : kernels::kPackedTokens;
+}
+
 // A pointer that walks one allocation, or none to learn its size; every part starts at a multiple of 64 bytes.
 class Carver {
  public:
@@ -108,7 +116,10 @@ void LinearGroup::PlanSite(const StagedComposition& composition, const Site& sit
     plan.overlays.push_back({binding, 0, 0, 0, true});
   }
   plan.tile = RoundUp(kTileLanes, quantum);
-  if (plan.is_quantized && kernels_->multiply_tile[dtype] != nullptr) plan.panel_tile = RoundUp(kPanelLanes, quantum);
+  const bool has_tiles = plan.is_quantized && kernels_->multiply_tile[dtype] != nullptr;
+  plan.panel_tile = has_tiles ? RoundUp(kPanelLanes, quantum) : 0;
+  plan.packed_from = has_tiles ? PackedFrom(dtype) : UINT32_MAX;
+  packed_from_ = std::min(packed_from_, plan.packed_from);
   needs_.tile_lanes = std::max(needs_.tile_lanes, plan.tile);
   needs_.panel_lanes = std::max(needs_.panel_lanes, plan.panel_tile);
   needs_.plugin_bytes = std::max(needs_.plugin_bytes, AlignUp(plugin_scratch));
@@ -203,20 +214,11 @@ kernels::QuantizedActivations LinearGroup::QuantizedAt(const SitePlan& plan, std
 // `row` is a multiple of kPackedTokens.
 void LinearGroup::Pack(std::uint32_t row, std::uint32_t tokens, LinearScratch& scratch) const {
   for (const SitePlan& plan : plans_) {
-    if (!plan.quantizes || needs_.packed_blocks == 0) continue;
+    if (!plan.quantizes) continue;
     for (std::uint32_t t = 0; t < tokens; t += kernels::kPackedTokens)
       kernels_->pack_activations(QuantizedAt(plan, row + t, scratch), std::min(kernels::kPackedTokens, tokens - t), Blocks(in_),
                                  scratch.packed_ + Groups(row + t) * scratch.needs_.packed_blocks + plan.q_offset);
   }
-}
-
-// Fewer than four tokens are multiplied faster one by one (measured: 4 tokens at 1.1 times that speed, 3 at 0.9).
-// Unpacking a superblock's scales takes as long as multiplying some thirty tokens with them (kernels/README.md has the crossovers); the
-// bits are the same on either side.
-bool LinearGroup::IsPacked(const SitePlan& plan, std::uint32_t tokens) {
-  constexpr std::uint32_t kSuperblockTokens = 32;
-  const bool has_superblocks = InfoOf(plan.staged->weight.dtype).block_elements > kernels::kActivationBlock;
-  return plan.panel_tile > 0 && tokens >= (has_superblocks ? kSuperblockTokens : kernels::kPackedTokens);
 }
 
 std::uint64_t LinearGroup::TileOf(const SitePlan& plan, std::uint32_t tokens) {
@@ -311,7 +313,7 @@ void LinearGroup::PrepareBlocks(ThreadPool& pool, std::uint32_t worker, std::uin
     for (std::uint32_t t = t0; t < t0 + n; ++t) input(t, scratch.x_ + t * scratch.needs_.x_floats);
     MakeVersions(t0, n, worker, scratch);
     Quantize(t0, n, scratch);
-    if (tokens >= kernels::kPackedTokens) Pack(t0, n, scratch);
+    if (tokens >= packed_from_) Pack(t0, n, scratch);
     for (const SitePlan& plan : plans_)
       for (const OverlayPlan& overlay : plan.overlays)
         if (const std::uint32_t units = overlay.binding->program().prepare_units; overlay.prepares && units > 0)

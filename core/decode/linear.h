@@ -114,7 +114,8 @@ class LinearGroup {
     std::vector<OverlayPlan> overlays;  // manifest order
     std::uint64_t x0_offset;            // the version that the base multiplies
     std::uint64_t q_offset;             // first activation block of x_0 in a token's row; unused when the base multiplies f32
-    std::uint64_t tile, panel_tile;     // lanes of a tile for few tokens, and where rows are unpacked for many; 0: never
+    std::uint64_t tile, panel_tile;     // lanes of a tile for few tokens, and where rows are unpacked for many
+    std::uint32_t packed_from;          // tokens from which they are, and packed activations multiplied; UINT32_MAX: never
     std::uint64_t row_bytes;            // of a stored weight row
     bool is_quantized;                  // the base multiplies quantized activations
     bool quantizes;                     // is the first site with this x_0, so it quantizes for all
@@ -137,12 +138,13 @@ class LinearGroup {
   void BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
                 const LinearScratch& scratch, std::byte* panel, float* y, std::uint64_t stride) const;
   // Whether a run over so many tokens multiplies packed activations, and the lanes of its tiles.
-  static bool IsPacked(const SitePlan& plan, std::uint32_t tokens);
+  static bool IsPacked(const SitePlan& plan, std::uint32_t tokens) { return tokens >= plan.packed_from; }
   static std::uint64_t TileOf(const SitePlan& plan, std::uint32_t tokens);
 
   const kernels::Table* kernels_;
   bool is_fast_;
-  std::uint64_t in_, lanes_ = 0;  // lanes of all sites
+  std::uint32_t packed_from_ = UINT32_MAX;  // the least of the sites'
+  std::uint64_t in_, lanes_ = 0;            // lanes of all sites
   std::vector<SitePlan> plans_;
   LinearNeeds needs_;
 };

@@ -97,7 +97,7 @@ std::vector<CatalogEntry> ScanDirectory(const fs::path& directory) {
   for (const fs::path& library : libraries) {
     const std::string file = library.filename().string();
     if (std::ranges::any_of(entries, [&](const CatalogEntry& entry) { return entry.card.library_file == file; })) continue;
-    if (fs::exists(CardPathOf(library), failed)) continue;  // a damaged card has an entry of its own
+    if (std::error_code ignored; fs::exists(CardPathOf(library), ignored)) continue;  // a damaged card has an entry of its own
     CatalogEntry entry;
     entry.card.name = library.stem().string();
     entry.card.library_file = file;

@@ -28,12 +28,17 @@ std::string FormatTime(std::int64_t wall_ns) {
                      static_cast<unsigned>(date.day()), clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
-Result<UniqueFd> OpenFile(Sys& sys, const Dir& dir, const std::string& name, OpenMode mode, std::uint32_t permissions) {
+SysResult<UniqueFd> TryOpen(Sys& sys, const Dir& dir, const std::string& name, OpenMode mode, std::uint32_t permissions) {
   for (;;) {
     auto fd = sys.Open(dir.fd.get(), name, mode, permissions);
-    if (fd) return *std::move(fd);
-    if (fd.error() != EINTR) return Fail(IoError(fd.error(), dir.At(name), "open"));
+    if (fd || fd.error() != EINTR) return fd;
   }
+}
+
+Result<UniqueFd> OpenFile(Sys& sys, const Dir& dir, const std::string& name, OpenMode mode, std::uint32_t permissions) {
+  auto fd = TryOpen(sys, dir, name, mode, permissions);
+  if (!fd) return Fail(IoError(fd.error(), dir.At(name), "open"));
+  return *std::move(fd);
 }
 
 Result<Dir> OpenDir(Sys& sys, const Dir& parent, const std::string& name) {

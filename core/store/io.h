@@ -23,6 +23,8 @@ struct Dir {
 // "2026-01-02T03:04:05Z" from nanoseconds since the epoch.
 std::string FormatTime(std::int64_t wall_ns);
 
+// Sys::Open, again as long as a signal interrupts it.
+SysResult<UniqueFd> TryOpen(Sys& sys, const Dir& dir, const std::string& name, OpenMode mode, std::uint32_t permissions = 0);
 Result<UniqueFd> OpenFile(Sys& sys, const Dir& dir, const std::string& name, OpenMode mode, std::uint32_t permissions = 0);
 Result<Dir> OpenDir(Sys& sys, const Dir& parent, const std::string& name);
 

@@ -76,14 +76,19 @@ Result<StoreContext> OpenRoot(Sys& sys, const std::string& path, const StoreOpti
 
 using OpenChild = Result<Dir> (*)(Sys&, const Dir& parent, const std::string& name, std::uint32_t permissions);
 
+// An existing name is synced as well: whoever made it may have died before that.
+Result<Dir> OpenOrMake(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions) {
+  if (const auto made = sys.MakeDirectory(parent.fd.get(), name, permissions); !made && made.error() != EEXIST)
+    return Fail(IoError(made.error(), parent.At(name), "make the directory"));
+  VENEER_TRY(SyncDir(sys, parent));
+  return OpenDir(sys, parent, name);
+}
+
 // What a store keeps in these can be lost: hints, files on their way in or out, and bad ones.
 constexpr std::array<std::string_view, 4> kSpareFolders{"staging", "trash", "quarantine", "verified"};
 
-Result<Dir> OpenOrMake(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions);
-
 Result<Dir> OpenExisting(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions) {
-  auto fd = sys.Open(parent.fd.get(), name, OpenMode::kDirectory, 0);
-  for (; !fd && fd.error() == EINTR;) fd = sys.Open(parent.fd.get(), name, OpenMode::kDirectory, 0);
+  auto fd = TryOpen(sys, parent, name, OpenMode::kDirectory);
   if (fd) return Dir{*std::move(fd), parent.At(name)};
   const bool is_lost = fd.error() == ENOENT;
   if (is_lost && std::ranges::find(kSpareFolders, name) != kSpareFolders.end()) return OpenOrMake(sys, parent, name, permissions);
@@ -91,14 +96,6 @@ Result<Dir> OpenExisting(Sys& sys, const Dir& parent, const std::string& name, s
   if (fd.error() == ENOTDIR || fd.error() == ELOOP)
     return Fail(Code::STATE_CORRUPT, parent.At(name), "is no folder; restore the whole store from a copy");
   return Fail(IoError(fd.error(), parent.At(name), "open"));
-}
-
-// An existing name is synced as well: whoever made it may have died before that.
-Result<Dir> OpenOrMake(Sys& sys, const Dir& parent, const std::string& name, std::uint32_t permissions) {
-  if (const auto made = sys.MakeDirectory(parent.fd.get(), name, permissions); !made && made.error() != EEXIST)
-    return Fail(IoError(made.error(), parent.At(name), "make the directory"));
-  VENEER_TRY(SyncDir(sys, parent));
-  return OpenDir(sys, parent, name);
 }
 
 Status OpenTree(StoreContext& store, OpenChild child) {

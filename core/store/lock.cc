@@ -20,8 +20,7 @@ constexpr std::uint32_t kMaxWaitMs = 50;
 Result<UniqueFd> OpenLock(const StoreContext& store, LockKind kind) {
   const std::string at = store.veneer.At(kLockName);
   const OpenMode mode = kind == LockKind::kShared ? OpenMode::kRead : OpenMode::kReadWrite;
-  SysResult<UniqueFd> fd = std::unexpected(EINTR);
-  while (!fd && fd.error() == EINTR) fd = store.sys->Open(store.veneer.fd.get(), kLockName, mode, 0);
+  auto fd = TryOpen(*store.sys, store.veneer, kLockName, mode);
   if (!fd && fd.error() == ENOENT)
     return Fail(Code::STATE_CORRUPT, at, "is missing; make it again, empty and with mode 0600, when nothing uses the store");
   if (!fd && fd.error() == EROFS)
