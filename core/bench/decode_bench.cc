@@ -73,6 +73,11 @@ Result<double> TokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens) {
   return 1e3 * tokens / MsSince(start);
 }
 
+Result<double> WarmTokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens) {
+  VENEER_TRY(TokensPerS(decoder, phase, phase == Phase::kPrefill ? tokens : std::min(tokens, kWarmUpTokens)));
+  return TokensPerS(decoder, phase, tokens);
+}
+
 double SpeedReport::share_of_control() const { return tokens_per_s.median * static_cast<double>(bytes_per_token) / 1e9 / control_gb_per_s; }
 
 Result<SpeedReport> BenchSpeed(Decoder& decoder, Phase phase, std::uint32_t tokens, std::uint64_t runs, std::uint32_t threads) {

@@ -17,6 +17,9 @@ Result<double> MsOfFeed(Decoder& decoder, std::span<const TokenId> tokens);
 enum class Phase { kDecode, kPrefill };
 // One series: the cache is emptied, then `tokens` tokens are fed, one by one or in one call. E505 when the context is shorter.
 Result<double> TokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens);
+// The same after an untimed series, the whole prompt or a few tokens: after a pause, the first passes over the weights also wake workers
+// and find their pages again.
+Result<double> WarmTokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens);
 
 struct SpeedReport {
   Interval tokens_per_s;

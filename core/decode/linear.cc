@@ -12,6 +12,7 @@ namespace veneer {
 namespace {
 
 constexpr std::uint64_t kAlign = 64;
+constexpr std::uint64_t kRowsAtOnce = kTileLanes * kRunTiles;  // of a call of the kernels: row pointers on the stack
 
 constexpr std::uint64_t RoundUp(std::uint64_t n, std::uint64_t step) { return (n + step - 1) / step * step; }
 std::uint64_t AlignUp(std::uint64_t n) { return RoundUp(n, kAlign); }
@@ -77,7 +78,8 @@ std::uint64_t LinearScratch::Carve(std::byte* data, std::uint32_t rows, std::uin
   packed_ = carver.Take<kernels::PackedBlock>(Groups(rows) * needs_.packed_blocks);
   prepared_ = carver.Take<std::byte>(rows * needs_.prepared_bytes);
   plugin_ = carver.Take<std::byte>(n_workers * needs_.plugin_bytes);
-  tile_floats_ = RoundUp(std::max(needs_.tile_lanes * std::min(rows, kTokenBlock), needs_.panel_lanes * std::min(rows, kTileTokens)),
+  tile_floats_ = RoundUp(std::max(needs_.tile_lanes * std::max<std::uint64_t>(std::min(rows, kTokenBlock), kRunTiles),
+                                  needs_.panel_lanes * std::min(rows, kTileTokens)),
                          kAlign / sizeof(float));
   tile_ = carver.Take<float>(n_workers * tile_floats_);
   panel_ = carver.Take<std::byte>(needs_.panel_lanes == 0 ? 0 : n_workers * kernels::kTileScratchBytes);
@@ -230,10 +232,10 @@ void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint6
   const StoredWeight& weight = plan.staged->weight;
   const LinearNeeds& needs = scratch.needs_;
   const float* x0 = scratch.x_ + row * needs.x_floats + plan.x0_offset;
-  std::array<const void*, kTileLanes> rows;
-  std::array<kernels::ScaledRow, kTileLanes> scaled;  // what rows of types with scales in other tensors point at
-  for (std::uint64_t first = lane0; first < lane1; first += kTileLanes) {
-    const auto n = static_cast<std::uint32_t>(std::min(kTileLanes, lane1 - first));
+  std::array<const void*, kRowsAtOnce> rows;
+  std::array<kernels::ScaledRow, kRowsAtOnce> scaled;  // what rows of types with scales in other tensors point at
+  for (std::uint64_t first = lane0; first < lane1; first += kRowsAtOnce) {
+    const auto n = static_cast<std::uint32_t>(std::min(kRowsAtOnce, lane1 - first));
     for (std::uint32_t r = 0; r < n; ++r) rows[r] = RowPointer(weight, in_, plan.row_bytes, first + r, scaled[r]);
     float* part = y + (first - lane0);
     if (panel != nullptr) {
@@ -252,35 +254,39 @@ void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint6
   }
 }
 
-void LinearGroup::RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
-                          LinearScratch& scratch, const Output& output) const {
-  const std::uint64_t lanes = lane1 - lane0, stride = TileOf(plan, tokens);
-  const bool is_packed = IsPacked(plan, tokens);
-  if (is_packed && plan.overlays.empty() && plan.staged->bias.empty() && !output.accumulate) {  // nothing to do on the tile in the cache
-    for (std::uint32_t t0 = 0; t0 < tokens; t0 += kTileTokens)
-      BaseRows(plan, lane0, lane1, t0, std::min(kTileTokens, tokens - t0), scratch, scratch.panel_ + worker * kernels::kTileScratchBytes,
-               output.y + t0 * output.stride + lane0, output.stride);
-    return;
-  }
-  const std::uint32_t step = is_packed ? kTileTokens : kTokenBlock;
-  float* tile = scratch.tile_ + worker * scratch.tile_floats_;
-  std::byte* panel = is_packed ? scratch.panel_ + worker * kernels::kTileScratchBytes : nullptr;
-  for (std::uint32_t t0 = 0; t0 < tokens; t0 += step) {
-    const std::uint32_t n = std::min(step, tokens - t0);
-    BaseRows(plan, lane0, lane1, tokens == 1 ? worker : t0, n, scratch, panel, tile, stride);
+// Overlays on their canonical tiles inside [lane0, lane1), of which y holds n tokens from t0 on.
+void LinearGroup::ApplyOverlays(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t t0, std::uint32_t n,
+                                std::uint32_t x_row, std::uint64_t tile, std::uint32_t worker, LinearScratch& scratch, float* y,
+                                std::uint64_t stride) const {
+  for (std::uint64_t first = lane0; first < lane1; first += tile) {
+    const std::uint64_t last = std::min(first + tile, lane1);
     for (std::uint32_t t = 0; t < n; t += kTokenBlock) {
-      const std::uint32_t x_row = tokens == 1 ? worker : t0 + t;
       for (const OverlayPlan& overlay : plan.overlays) {
-        vnr_io io = IoAt(overlay, x_row, t0 + t, std::min(kTokenBlock, n - t), worker, scratch);
-        io.y = tile + t * stride - lane0;  // apply writes y[lane]
+        vnr_io io = IoAt(overlay, x_row + t, t0 + t, std::min(kTokenBlock, n - t), worker, scratch);
+        io.y = y + t * stride - lane0;  // apply writes y[lane]
         io.y_stride = stride;
-        overlay.binding->Apply(io, lane0, lane1);
+        overlay.binding->Apply(io, first, last);
       }
     }
-    for (std::uint32_t t = 0; t < n; ++t) {
-      float* y = tile + t * stride;
+  }
+}
+
+void LinearGroup::RunLanes(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
+                           LinearScratch& scratch, const Output& output) const {
+  const bool is_packed = IsPacked(plan, tokens);
+  const std::uint32_t step = is_packed ? kTileTokens : kTokenBlock;
+  std::byte* panel = is_packed ? scratch.panel_ + worker * kernels::kTileScratchBytes : nullptr;
+  const bool is_plain = plan.overlays.empty() && plan.staged->bias.empty() && !output.accumulate;  // base products alone: no way round
+  const std::uint64_t lanes = lane1 - lane0, stride = is_plain ? output.stride : lanes;
+  for (std::uint32_t t0 = 0; t0 < tokens; t0 += step) {
+    const std::uint32_t n = std::min(step, tokens - t0), x_row = tokens == 1 ? worker : t0;
+    float* out = output.y + t0 * output.stride + lane0;
+    float* y = is_plain ? out : scratch.tile_ + worker * scratch.tile_floats_;
+    BaseRows(plan, lane0, lane1, x_row, n, scratch, panel, y, stride);
+    if (is_plain) continue;
+    ApplyOverlays(plan, lane0, lane1, t0, n, x_row, TileOf(plan, tokens), worker, scratch, y, stride);
+    for (std::uint32_t t = 0; t < n; ++t, y += stride, out += output.stride) {
       if (!plan.staged->bias.empty()) kernels_->add(plan.staged->bias.data() + lane0, y, lanes);
-      float* out = output.y + (t0 + t) * output.stride + lane0;
       if (output.accumulate) {
         kernels_->add(y, out, lanes);
       } else {
@@ -330,18 +336,23 @@ void LinearGroup::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t toke
   }
   pool.Barrier();
 
-  // A worker takes the tiles whose middle lies in its share of the lanes, so that small last tiles do not unbalance the shares.
+  // A worker takes the tiles whose middle lies in its share of the lanes, so that small last tiles do not unbalance the shares; those
+  // that follow each other together, as far as a run goes.
   const auto mine = pool.Share(2 * lanes_, worker);  // in half lanes
   std::uint64_t first = 0;                           // lane of the group at which the site begins
   for (std::size_t s = 0; s < plans_.size(); ++s) {
     const SitePlan& plan = plans_[s];
-    const std::uint64_t tile = TileOf(plan, tokens);
-    for (std::uint64_t lane0 = 0; lane0 < plan.site->out; lane0 += tile) {
-      const std::uint64_t lane1 = std::min(lane0 + tile, plan.site->out);
-      const std::uint64_t middle = 2 * first + lane0 + lane1;
-      if (middle >= mine.begin && middle < mine.end) RunTile(plan, lane0, lane1, tokens, worker, scratch, outputs[s]);
+    const std::uint64_t out = plan.site->out, tile = TileOf(plan, tokens), run = tokens == 1 ? tile * kRunTiles : tile;
+    const auto owns = [&](std::uint64_t lane) {
+      const std::uint64_t middle = 2 * first + lane + std::min(lane + tile, out);
+      return lane < out && middle >= mine.begin && middle < mine.end;
+    };
+    for (std::uint64_t lane0 = 0, lane1 = 0; lane0 < out; lane0 = lane1) {
+      do lane1 += tile;
+      while (owns(lane0) && owns(lane1) && lane1 - lane0 < run);
+      if (owns(lane0)) RunLanes(plan, lane0, std::min(lane1, out), tokens, worker, scratch, outputs[s]);
     }
-    first += plan.site->out;
+    first += out;
   }
 }
 

@@ -28,9 +28,11 @@
 namespace veneer {
 
 // Lanes of a tile, before it is rounded up to the overlays' lane quantum: enough per plugin call that an indirect call costs nothing,
-// few enough that rows and output stay in the L2 cache. 13 groups of 8 rows: with an odd number the kernels' eight streams do not
-// fall on the same cache sets (measured: 64 lanes 55.8 tokens/s, 104 59.6, 136 60.4, 256 57.8, of 62 at best).
+// few enough that rows and output stay in the L2 cache.
 inline constexpr std::uint64_t kTileLanes = 104;
+// One token's base rows are multiplied over so many tiles at once, where a worker has them: every call starts the kernels' streams anew,
+// before anything is prefetched (measured, two threads at 55 GB/s: 104 rows 44, 256 51, 512 52-56 GB/s, more no faster).
+inline constexpr std::uint64_t kRunTiles = 5;
 // The same where rows are unpacked for many tokens: what one panel of the kernels holds, and tokens enough to make the unpacking cheap
 // while the tile's output, 64 KiB, stays in the L2 cache beside it.
 inline constexpr std::uint64_t kPanelLanes = 64;
@@ -133,8 +135,10 @@ class LinearGroup {
   static kernels::QuantizedActivations QuantizedAt(const SitePlan& plan, std::uint64_t row, const LinearScratch& scratch);
   void PrepareOne(ThreadPool& pool, std::uint32_t worker, Input input, LinearScratch& scratch) const;
   void PrepareBlocks(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, Input input, LinearScratch& scratch) const;
-  void RunTile(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
-               LinearScratch& scratch, const Output& output) const;
+  void RunLanes(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
+                LinearScratch& scratch, const Output& output) const;
+  void ApplyOverlays(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t t0, std::uint32_t n, std::uint32_t x_row,
+                     std::uint64_t tile, std::uint32_t worker, LinearScratch& scratch, float* y, std::uint64_t stride) const;
   void BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
                 const LinearScratch& scratch, std::byte* panel, float* y, std::uint64_t stride) const;
   // Whether a run over so many tokens multiplies packed activations, and the lanes of its tiles.
