@@ -117,9 +117,10 @@ void Attention::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer,
   const std::uint32_t group = n_heads_ / n_kv_heads_;  // heads over one K/V head
   const std::uint32_t at_once = batch.tokens == 1 ? kHeadsAtOnceOfOneToken : kHeadsAtOnce;
   const std::uint32_t parts = (group + at_once - 1) / at_once, items_of_token = n_kv_heads_ * parts;
-  // Later tokens see more positions: workers take every n-th item, which spreads the long rows evenly.
-  for (std::uint64_t item = worker; item < std::uint64_t{batch.tokens} * items_of_token; item += pool.size()) {
-    const auto t = static_cast<std::uint32_t>(item / items_of_token), of_token = static_cast<std::uint32_t>(item % items_of_token);
+  const std::uint64_t n_items = std::uint64_t{batch.tokens} * items_of_token;
+  for (auto mine = pool.Claim(n_items, 1); mine.begin < mine.end; mine = pool.Claim(n_items, 1)) {
+    const auto t = static_cast<std::uint32_t>(mine.begin / items_of_token),
+               of_token = static_cast<std::uint32_t>(mine.begin % items_of_token);
     const std::uint32_t in_group = of_token % parts * at_once;
     Attend(batch, layer, t, of_token / parts * group + in_group, std::min(at_once, group - in_group), cache, scores);
   }

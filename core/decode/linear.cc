@@ -125,7 +125,6 @@ void LinearGroup::PlanSite(const StagedComposition& composition, const Site& sit
   needs_.tile_lanes = std::max(needs_.tile_lanes, plan.tile);
   needs_.panel_lanes = std::max(needs_.panel_lanes, plan.panel_tile);
   needs_.plugin_bytes = std::max(needs_.plugin_bytes, AlignUp(plugin_scratch));
-  lanes_ += site.out;
   PlanVersions(plan);
   PlanPrepared(plan);
   PlanQuantized(plan);
@@ -225,6 +224,11 @@ void LinearGroup::Pack(std::uint32_t row, std::uint32_t tokens, LinearScratch& s
 
 std::uint64_t LinearGroup::TileOf(const SitePlan& plan, std::uint32_t tokens) {
   return IsPacked(plan, tokens) ? plan.panel_tile : plan.tile;
+}
+
+std::uint64_t LinearGroup::TilesOf(const SitePlan& plan, std::uint32_t tokens) {
+  const std::uint64_t tile = TileOf(plan, tokens);
+  return (plan.site->out + tile - 1) / tile;
 }
 
 void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
@@ -336,23 +340,19 @@ void LinearGroup::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t toke
   }
   pool.Barrier();
 
-  // A worker takes the tiles whose middle lies in its share of the lanes, so that small last tiles do not unbalance the shares; those
-  // that follow each other together, as far as a run goes.
-  const auto mine = pool.Share(2 * lanes_, worker);  // in half lanes
-  std::uint64_t first = 0;                           // lane of the group at which the site begins
-  for (std::size_t s = 0; s < plans_.size(); ++s) {
-    const SitePlan& plan = plans_[s];
-    const std::uint64_t out = plan.site->out, tile = TileOf(plan, tokens), run = tokens == 1 ? tile * kRunTiles : tile;
-    const auto owns = [&](std::uint64_t lane) {
-      const std::uint64_t middle = 2 * first + lane + std::min(lane + tile, out);
-      return lane < out && middle >= mine.begin && middle < mine.end;
-    };
-    for (std::uint64_t lane0 = 0, lane1 = 0; lane0 < out; lane0 = lane1) {
-      do lane1 += tile;
-      while (owns(lane0) && owns(lane1) && lane1 - lane0 < run);
-      if (owns(lane0)) RunLanes(plan, lane0, std::min(lane1, out), tokens, worker, scratch, outputs[s]);
+  const std::uint64_t n_tiles = std::accumulate(plans_.begin(), plans_.end(), std::uint64_t{0},
+                                                [&](std::uint64_t sum, const SitePlan& plan) { return sum + TilesOf(plan, tokens); });
+  std::size_t site = 0;     // of the tile looked at
+  std::uint64_t first = 0;  // number of that site's first tile in the group
+  const std::uint64_t at_once = tokens == 1 ? kRunTiles : 1;
+  for (auto mine = pool.Claim(n_tiles, at_once); mine.begin < mine.end; mine = pool.Claim(n_tiles, at_once)) {
+    for (std::uint64_t tile = mine.begin; tile < mine.end;) {
+      while (tile >= first + TilesOf(plans_[site], tokens)) first += TilesOf(plans_[site++], tokens);
+      const SitePlan& plan = plans_[site];
+      const std::uint64_t last = std::min(mine.end, first + TilesOf(plan, tokens)), lanes = TileOf(plan, tokens);
+      RunLanes(plan, (tile - first) * lanes, std::min((last - first) * lanes, plan.site->out), tokens, worker, scratch, outputs[site]);
+      tile = last;
     }
-    first += out;
   }
 }
 

@@ -141,14 +141,15 @@ class LinearGroup {
                      std::uint64_t tile, std::uint32_t worker, LinearScratch& scratch, float* y, std::uint64_t stride) const;
   void BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
                 const LinearScratch& scratch, std::byte* panel, float* y, std::uint64_t stride) const;
-  // Whether a run over so many tokens multiplies packed activations, and the lanes of its tiles.
+  // Whether a run over so many tokens multiplies packed activations; the lanes of its tiles; how many tiles that makes.
   static bool IsPacked(const SitePlan& plan, std::uint32_t tokens) { return tokens >= plan.packed_from; }
   static std::uint64_t TileOf(const SitePlan& plan, std::uint32_t tokens);
+  static std::uint64_t TilesOf(const SitePlan& plan, std::uint32_t tokens);
 
   const kernels::Table* kernels_;
   bool is_fast_;
   std::uint32_t packed_from_ = UINT32_MAX;  // the least of the sites'
-  std::uint64_t in_, lanes_ = 0;            // lanes of all sites
+  std::uint64_t in_;
   std::vector<SitePlan> plans_;
   LinearNeeds needs_;
 };

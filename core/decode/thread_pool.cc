@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -74,6 +76,7 @@ void ThreadPool::AwaitRegion(std::uint64_t seen) {
 }
 
 void ThreadPool::Run(Body body) {
+  claimed_.store(0, std::memory_order_relaxed);
   if (n_workers_ == 1) {
     body(0);
     return;
@@ -95,14 +98,29 @@ void ThreadPool::Serve(std::uint32_t worker) {
 }
 
 void ThreadPool::Barrier() {
-  if (n_workers_ == 1) return;
+  if (n_workers_ == 1) {
+    claimed_.store(0, std::memory_order_relaxed);
+    return;
+  }
   const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_workers_) {
     arrived_.store(0, std::memory_order_relaxed);
+    claimed_.store(0, std::memory_order_relaxed);
     phase_.store(phase + 1, std::memory_order_release);
     return;
   }
   SpinUntil([this, phase] { return phase_.load(std::memory_order_acquire) != phase; });
+}
+
+// Relaxed: who computes an item orders nothing; the barriers do.
+ThreadPool::Range ThreadPool::Claim(std::uint64_t n, std::uint64_t at_most) {
+  std::uint64_t begin = claimed_.load(std::memory_order_relaxed);
+  for (;;) {
+    if (begin >= n) return {n, n};
+    const std::uint64_t fair = (n - begin) / (2 * std::uint64_t{n_workers_});  // half of what would be this worker's share of the rest
+    const std::uint64_t take = n_workers_ == 1 ? std::min(at_most, n - begin) : std::clamp<std::uint64_t>(fair, 1, at_most);
+    if (claimed_.compare_exchange_weak(begin, begin + take, std::memory_order_relaxed)) return {begin, begin + take};
+  }
 }
 
 }  // namespace veneer

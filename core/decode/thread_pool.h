@@ -32,10 +32,15 @@ class ThreadPool {
   // two workers that only spin lose to one.
   void Barrier();
 
-  // The part of n items that a worker owns when they are split evenly and in order: [begin, end).
+  // Inside Run: the next items of n that no worker has taken since the last barrier or the start; empty when none is left. At most
+  // `at_most`, and fewer towards the end, so that all finish together though one core may be slower than another, which on shared
+  // machines is the rule. All workers give the same n.
   struct Range {
     std::uint64_t begin, end;
   };
+  Range Claim(std::uint64_t n, std::uint64_t at_most);
+
+  // The part of n items that a worker owns when they are split evenly and in order: [begin, end).
   [[nodiscard]] Range Share(std::uint64_t n, std::uint32_t worker) const {
     return {n * worker / n_workers_, n * (worker + 1) / n_workers_};
   }
@@ -57,6 +62,7 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> running_{0};  // workers still inside the region
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> phase_{0};
+  alignas(64) std::atomic<std::uint64_t> claimed_{0};  // items taken since the last barrier
 };
 
 }  // namespace veneer

@@ -70,5 +70,43 @@ TEST_CASE("thread pool: shares cover all items once, in order, and differ by at 
   }
 }
 
+TEST_CASE("thread pool: claims hand out every item once between two barriers, in portions no larger than asked for") {
+  for (const std::uint32_t n_workers : {1U, 2U, 3U, 8U}) {
+    ThreadPool pool(n_workers);
+    for (const std::uint64_t n : {0ULL, 1ULL, 2ULL, 7ULL, 100ULL, 1000ULL}) {
+      for (const std::uint64_t at_most : {1ULL, 5ULL, 2000ULL}) {
+        std::vector<std::atomic<int>> taken(n), taken_again(n);
+        std::atomic<int> too_large{0};
+        const auto take_all = [&](std::vector<std::atomic<int>>& counts) {
+          for (auto mine = pool.Claim(n, at_most); mine.begin < mine.end; mine = pool.Claim(n, at_most)) {
+            if (mine.end - mine.begin > at_most) ++too_large;
+            for (std::uint64_t i = mine.begin; i < mine.end; ++i) ++counts.at(i);
+          }
+        };
+        pool.Run([&](std::uint32_t) {
+          take_all(taken);
+          pool.Barrier();
+          take_all(taken_again);
+        });
+        CHECK(too_large == 0);
+        for (std::uint64_t i = 0; i < n; ++i) {
+          REQUIRE(taken[i] == 1);
+          REQUIRE(taken_again[i] == 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("thread pool: with several workers the last claims are of one item, so that no worker waits long for another") {
+  ThreadPool pool(2);
+  std::vector<std::uint64_t> portions;
+  pool.Run([&](std::uint32_t worker) {
+    if (worker != 0) return;
+    for (auto mine = pool.Claim(20, 5); mine.begin < mine.end; mine = pool.Claim(20, 5)) portions.push_back(mine.end - mine.begin);
+  });
+  CHECK(portions == std::vector<std::uint64_t>{5, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1});
+}
+
 }  // namespace
 }  // namespace veneer
