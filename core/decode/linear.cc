@@ -258,19 +258,17 @@ void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint6
   }
 }
 
-// Overlays on their canonical tiles inside [lane0, lane1), of which y holds n tokens from t0 on.
+// y holds n tokens from t0 on, of the lanes [lane0, lane1): some tiles. Level 2 promises that they may be one call; others need the grid.
 void LinearGroup::ApplyOverlays(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t t0, std::uint32_t n,
                                 std::uint32_t x_row, std::uint64_t tile, std::uint32_t worker, LinearScratch& scratch, float* y,
                                 std::uint64_t stride) const {
-  for (std::uint64_t first = lane0; first < lane1; first += tile) {
-    const std::uint64_t last = std::min(first + tile, lane1);
-    for (std::uint32_t t = 0; t < n; t += kTokenBlock) {
-      for (const OverlayPlan& overlay : plan.overlays) {
-        vnr_io io = IoAt(overlay, x_row + t, t0 + t, std::min(kTokenBlock, n - t), worker, scratch);
-        io.y = y + t * stride - lane0;  // apply writes y[lane]
-        io.y_stride = stride;
-        overlay.binding->Apply(io, first, last);
-      }
+  for (std::uint32_t t = 0; t < n; t += kTokenBlock) {
+    for (const OverlayPlan& overlay : plan.overlays) {
+      vnr_io io = IoAt(overlay, x_row + t, t0 + t, std::min(kTokenBlock, n - t), worker, scratch);
+      io.y = y + t * stride - lane0;  // apply writes y[lane]
+      io.y_stride = stride;
+      const std::uint64_t step = overlay.binding->program().det_level >= 2 ? lane1 - lane0 : tile;
+      for (std::uint64_t first = lane0; first < lane1; first += step) overlay.binding->Apply(io, first, std::min(first + step, lane1));
     }
   }
 }

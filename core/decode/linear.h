@@ -5,7 +5,7 @@
 //   phase P   input -> x (norm, gating); for every site its versions x_k = x, x_{j-1} = T_j x_j, in reverse manifest order;
 //             x_0 quantized once per distinct x_0 (fast mode); prepare units of every overlay, each with its own x_j
 //   barrier
-//   phase R   canonical tiles of lanes: base rows -> y, apply_1 .. apply_k on the tile while it is in cache, + composed bias
+//   phase R   canonical tiles of lanes, one or a run of them: base rows -> y, apply_1 .. apply_k while y is in cache, + composed bias
 //
 // For one token every worker makes x and its versions for itself in its own row of the buffers (cheaper than a barrier) and takes
 // its share of the prepare units. For more tokens phase P is split by canonical blocks of kTokenBlock tokens; from four tokens on it packs

@@ -57,6 +57,10 @@ VENEER_INLINE void DotTwoRows(const void* row0, const void* row1, std::uint64_t 
   const std::uint64_t blocks = cols / kLanes;
   for (std::uint64_t b = 0; b < blocks; ++b) {
     for (int r = 0; r < 2; ++r) {
+      if constexpr (Type::kBlock == 1) {  // factors of adapters and K/V rows are short on arithmetic: reading is all there is
+        constexpr std::size_t kBytes = kLanes * Type::kBlockBytes;
+        PrefetchAhead<kBytes>(static_cast<const std::uint8_t*>(rows[r]) + b * kBytes);
+      }
       Type::Decode32(rows[r], b, w);
       for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_fmadd_ps(w[v], _mm256_loadu_ps(x + kLanes * b + 8 * v), sum[r][v]);
     }

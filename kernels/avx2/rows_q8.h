@@ -6,7 +6,6 @@
 #ifndef VENEER_KERNELS_AVX2_ROWS_Q8_H_
 #define VENEER_KERNELS_AVX2_ROWS_Q8_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/avx2/simd.h"
@@ -14,16 +13,6 @@
 
 namespace veneer::kernels::avx2 {
 namespace {  // NOLINT: internal linkage on purpose, see simd.h
-
-// Inner loops ask for the lines this far ahead of where they read: rows of a group are more streams than the processor follows by itself,
-// and it stops at every page. What lies past the end of a row is the next row of the stream or anything at all: a prefetch cannot fault.
-inline constexpr std::uintptr_t kAhead = 1024;
-template <std::size_t kBytes>
-VENEER_INLINE void PrefetchAhead(const void* p) {
-  for (std::size_t at = 0; at < kBytes; at += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(p) + kAhead + at), _MM_HINT_T0);
-  }
-}
 
 template <class Type, int kTokens>
 VENEER_INLINE void MultiplyGroup(const void* const* group, std::uint64_t blocks, const QuantizedActivations& x, std::uint32_t first_token,

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/quant_blocks.h"
@@ -14,6 +15,16 @@
 namespace veneer::kernels::avx2 {
 
 inline constexpr std::uint64_t kLanes = 32;  // four vectors of eight; the order is that of scalar/lanes.h
+
+// Inner loops ask for the lines this far ahead of where they read: rows of a group are more streams than the processor follows by itself,
+// and it stops at every page. What lies past the end of a row is the next row of the stream or anything at all: a prefetch cannot fault.
+inline constexpr std::uintptr_t kAhead = 1024;
+template <std::size_t kBytes>
+VENEER_INLINE void PrefetchAhead(const void* p) {
+  for (std::size_t at = 0; at < kBytes; at += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(p) + kAhead + at), _MM_HINT_T0);
+  }
+}
 
 VENEER_INLINE __m256i LoadBytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 VENEER_INLINE __m128i LoadBytes16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }

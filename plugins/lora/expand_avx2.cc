@@ -23,15 +23,22 @@ struct BF16 {
   }
 };
 
+constexpr std::uint64_t kLine = 64, kAhead = 6144;  // bytes: of a cache line; that are on their way while others are multiplied
+inline void Prefetch(const std::uint8_t* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0); }
+
 // kGroups neighbouring groups for kTokens tokens, all sums in registers. `b` is the first group, `y` its first lane of the first token.
+// One token waits for B, so each line asks for the one `ahead` bytes on; a prefetch past the end cannot fault.
 template <class Type, int kTokens, int kGroups>
-inline void Block(const ExpandCall& call, const std::uint8_t* b, const float* t, float* y) {
+inline void Block(const ExpandCall& call, const std::uint8_t* b, const float* t, float* y, std::uint64_t ahead = 0) {
   const std::uint64_t group_bytes = call.rank * kGroup * Type::kBytes;
   __m256 sum[kTokens][kGroups];
   for (int i = 0; i < kTokens; ++i)
     for (int g = 0; g < kGroups; ++g) sum[i][g] = _mm256_loadu_ps(y + static_cast<std::uint64_t>(i) * call.y_stride + g * 8);
   for (std::uint64_t u = 0; u < call.rank; ++u) {
     __m256 wide[kGroups];
+    if (kTokens == 1 && u * kGroup * Type::kBytes % kLine == 0) {
+      for (int g = 0; g < kGroups; ++g) Prefetch(b + static_cast<std::uint64_t>(g) * group_bytes + u * kGroup * Type::kBytes + ahead);
+    }
     for (int g = 0; g < kGroups; ++g) wide[g] = Type::Load(b + static_cast<std::uint64_t>(g) * group_bytes + u * kGroup * Type::kBytes);
     for (int i = 0; i < kTokens; ++i) {
       const __m256 factor = _mm256_broadcast_ss(t + static_cast<std::uint64_t>(i) * call.t_stride + u);
@@ -53,14 +60,36 @@ inline void Tokens(const ExpandCall& call, const std::uint8_t* b, float* y, std:
   for (; i < call.tokens; ++i) Block<Type, 1, kGroups>(local, b, call.t + i * call.t_stride, y + i * y_stride);
 }
 
+// One token over the groups from `lane` on, kGroups at a time, as far as whole blocks go; `lane` moves along.
+template <class Type, int kGroups>
+inline void Blocks(const ExpandCall& call, std::uint64_t ahead, std::uint64_t& lane) {
+  const auto* b = static_cast<const std::uint8_t*>(call.b);
+  for (; lane + kGroups * kGroup <= call.lane1; lane += kGroups * kGroup)
+    Block<Type, 1, kGroups>(call, b + lane * call.rank * Type::kBytes, call.t, call.y + lane, ahead);
+}
+
+// The whole groups of a range, eight at a time: as many independent chains of multiply-adds hide their latency. Returns the lane after.
+template <class Type>
+inline std::uint64_t OneToken(const ExpandCall& call) {
+  // Eight groups of a small rank are read faster than memory answers: ask for what comes some blocks later.
+  const std::uint64_t lane_bytes = call.rank * Type::kBytes, block_bytes = 8 * kGroup * lane_bytes;
+  const std::uint64_t ahead = (kAhead + block_bytes - 1) / block_bytes * block_bytes, bytes = (call.lane1 - call.lane0) * lane_bytes;
+  const std::uint8_t* start = static_cast<const std::uint8_t*>(call.b) + call.lane0 * lane_bytes;
+  for (std::uint64_t at = 0; at < kAhead && at < bytes; at += kLine) Prefetch(start + at);
+  std::uint64_t lane = call.lane0;
+  Blocks<Type, 8>(call, ahead, lane);
+  Blocks<Type, 4>(call, ahead, lane);
+  Blocks<Type, 2>(call, ahead, lane);
+  Blocks<Type, 1>(call, ahead, lane);
+  return lane;
+}
+
 template <class Type>
 inline void ExpandOf(const ExpandCall& call) {
   const auto* b = static_cast<const std::uint8_t*>(call.b);
   const std::uint64_t group_bytes = call.rank * kGroup * Type::kBytes;
   std::uint64_t lane = call.lane0;
-  if (call.tokens == 1) {  // eight independent chains of multiply-adds hide their latency
-    for (; lane + 64 <= call.lane1; lane += 64) Block<Type, 1, 8>(call, b + lane / kGroup * group_bytes, call.t, call.y + lane);
-  }
+  if (call.tokens == 1) lane = OneToken<Type>(call);
   for (; lane + 16 <= call.lane1; lane += 16) Tokens<Type, 2>(call, b + lane / kGroup * group_bytes, call.y + lane, call.y_stride);
   for (; lane + 8 <= call.lane1; lane += 8) Tokens<Type, 1>(call, b + lane / kGroup * group_bytes, call.y + lane, call.y_stride);
   if (lane == call.lane1) return;

@@ -1,5 +1,6 @@
 #include "core/decode/linear.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -174,6 +175,29 @@ TEST_CASE("linear: overlays of one artifact with equal share keys and the same x
   const GroupRun with = RunGroup(*other_x.Stage(ComputeMode::kExact), kQkv, 1, 1);
   const auto product = reference::Multiply(*base->sites().Find(kQkv[2]), base->sites(), other_x.edits().at(kQkv[2]), with.x);
   CHECK((static_cast<double>(with.y[2][0]) - product.y[0]) / static_cast<double>(with.x[0]) == Approx(30 * l0).epsilon(1e-4));
+}
+
+// Lanes of `with` that are larger by one, within rounding: where calls began.
+std::vector<std::size_t> CallStarts(const GroupRun& with, const GroupRun& without) {
+  std::vector<std::size_t> starts;
+  for (std::size_t lane = 0; lane < with.y[0].size(); ++lane)
+    if (with.y[0][lane] - without.y[0][lane] > 0.5F) starts.push_back(lane);
+  return starts;
+}
+
+TEST_CASE("linear: overlays of level 1 are called tile by tile for any number of threads, those of level 2 for a run of tiles at once") {
+  const auto base = OpenTiny({.hidden = 128, .ffn = 1440, .matrix_type = VNR_Q4_0});  // 13 tiles of 104 lanes and 88 lanes
+  const std::vector<std::string> up = {kGateUp[1]};
+  const GroupRun without = RunGroup(*Stack(base).Stage(ComputeMode::kFast), up, 1, 1);
+  std::vector<std::size_t> grid;
+  for (std::size_t lane = 0; lane < 1440; lane += kTileLanes) grid.push_back(lane);
+  Stack tiles(base), runs(base);
+  const auto level1 = tiles.CallMarks(up[0], 1).Stage(ComputeMode::kFast), level2 = runs.CallMarks(up[0], 2).Stage(ComputeMode::kFast);
+  for (const std::uint32_t threads : {1U, 2U, 3U}) CHECK(CallStarts(RunGroup(*level1, up, 1, threads), without) == grid);
+  CHECK(CallStarts(RunGroup(*level2, up, 1, 1), without) == std::vector<std::size_t>{0, 5 * kTileLanes, 10 * kTileLanes});
+  const auto starts = CallStarts(RunGroup(*level2, up, 1, 3), without);
+  CHECK(std::ranges::includes(grid, starts));
+  CHECK(starts.size() < grid.size());
 }
 
 TEST_CASE("linear: an accumulating output adds to what is there") {

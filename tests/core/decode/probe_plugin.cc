@@ -1,5 +1,6 @@
 // A kind for tests of the host's side of decoding, straight on the C ABI: prepare writes value * x[0], apply adds it to every lane, or
-// fails on request. Two bindings of unequal value under one prepare_share_key break the ABI's promise on purpose: it shows who prepared.
+// fails on request, or marks where the host's calls begin. Two bindings of unequal value under one prepare_share_key break the ABI's
+// promise on purpose: it shows who prepared.
 #include <new>
 
 #include "veneer/abi.h"
@@ -12,6 +13,7 @@ struct vnr_binding {
   float value;
   bool fails;
   uint64_t share_key;
+  uint32_t marks;  // 0, or the determinism level of a binding that adds one to the first lane of every call instead
 };
 
 namespace {
@@ -34,11 +36,12 @@ int32_t Open(const vnr_kind*, const vnr_host* host, const vnr_source*, vnr_artif
 void Close(vnr_artifact* artifact) { artifact->host->free(artifact->host, artifact); }
 
 int32_t Bind(vnr_artifact* artifact, const vnr_site*, const vnr_source* source, vnr_binding** out, vnr_err*) {
-  vnr_binding binding{artifact->host, 0, false, 0};
+  vnr_binding binding{artifact->host, 0, false, 0, 0};
   for (uint32_t i = 0; i < source->n_params; ++i) {
     const vnr_param& param = *source->params[i];
     if (Is(param.path, "/value")) binding.value = static_cast<float>(param.d);
     if (Is(param.path, "/fails")) binding.fails = param.i != 0;
+    if (Is(param.path, "/marks")) binding.marks = static_cast<uint32_t>(param.i);
     if (Is(param.path, "/share")) binding.share_key = static_cast<uint64_t>(param.i);
   }
   *out = Make(artifact->host, binding);
@@ -53,7 +56,7 @@ int32_t Estimate(const vnr_binding*, const vnr_limits*, vnr_cost* cost, vnr_err*
 }
 int32_t Stage(vnr_binding* binding, const vnr_limits* limits, const vnr_base_rows*, vnr_program* program, vnr_err*) {
   program->flags = VNR_ADDS_Y;
-  program->det_level = 2;
+  program->det_level = binding->marks == 1 ? 1 : 2;
   program->lane_quantum = 1;
   program->token_block_max = limits->max_token_block;
   program->prepare_units = 1;
@@ -83,7 +86,8 @@ int32_t Prepare(const vnr_binding* binding, const vnr_io* io, uint32_t, uint32_t
 }
 int32_t Apply(const vnr_binding* binding, const vnr_io* io, uint64_t lane0, uint64_t lane1) {
   if (binding->fails) return VNR_E_INTERNAL;
-  for (uint32_t t = 0; t < io->tokens; ++t)
+  for (uint32_t t = 0; t < io->tokens && binding->marks != 0; ++t) io->y[t * io->y_stride + lane0] += 1;
+  for (uint32_t t = 0; t < io->tokens && binding->marks == 0; ++t)
     for (uint64_t lane = lane0; lane < lane1; ++lane) io->y[t * io->y_stride + lane] += *Prepared(io, t);
   return VNR_OK;
 }
@@ -97,7 +101,8 @@ constexpr vnr_kind kKind = {sizeof(vnr_kind),
                             "1.0.0",
                             "adds value * x[0] to every lane",
                             R"({"type":"object","additionalProperties":false,
-        "properties":{"value":{"type":"number"},"fails":{"type":"boolean"},"share":{"type":"integer","minimum":0}}})",
+        "properties":{"value":{"type":"number"},"fails":{"type":"boolean"},
+                      "marks":{"type":"integer","minimum":0,"maximum":2},"share":{"type":"integer","minimum":0}}})",
                             nullptr,
                             Open,
                             Close,

@@ -207,6 +207,15 @@ Stack& Stack::Probes(const std::vector<Probe>& probes, std::int64_t share_key, b
   return *this;
 }
 
+Stack& Stack::CallMarks(const std::string& site, std::int64_t level) {
+  std::vector<ParamValue> params(1);
+  params[0].path = "/marks";
+  params[0].type = VNR_PARAM_INT;
+  params[0].i = level;
+  AddAdapter("test.probe", {{site, {{}, std::move(params)}, 0, std::nullopt}});
+  return *this;
+}
+
 std::shared_ptr<const StagedComposition> Stack::Stage(ComputeMode mode) const {
   Composition composition;
   composition.base_model_hash = Sha256::Of(base_->bytes());

@@ -37,6 +37,8 @@ class Stack {
     double value;
   };
   Stack& Probes(const std::vector<Probe>& probes, std::int64_t share_key, bool fails = false);
+  // The test kind at a determinism level: y += 1 on the first lane of every call that the host makes.
+  Stack& CallMarks(const std::string& site, std::int64_t level);
 
   // Throws with the error's text when staging fails. Kinds and sites in their order give the composition its id.
   [[nodiscard]] std::shared_ptr<const StagedComposition> Stage(ComputeMode mode) const;
