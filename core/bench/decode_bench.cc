@@ -46,8 +46,8 @@ Result<std::vector<double>> PairPrompts(Decoder& without, Decoder& with, std::ui
   for (std::uint64_t i = 0; i < prompts; ++i) {
     Decoder& first = i % 2 == 0 ? without : with;
     Decoder& second = i % 2 == 0 ? with : without;
-    VENEER_ASSIGN(const double a, TokensPerS(first, Phase::kPrefill, tokens));
-    VENEER_ASSIGN(const double b, TokensPerS(second, Phase::kPrefill, tokens));
+    VENEER_ASSIGN(const double a, TokensPerS(first, {Phase::kPrefill, tokens}));
+    VENEER_ASSIGN(const double b, TokensPerS(second, {Phase::kPrefill, tokens}));
     ratios.push_back(i % 2 == 0 ? b / a : a / b);
   }
   return ratios;
@@ -61,32 +61,36 @@ Result<double> MsOfFeed(Decoder& decoder, std::span<const TokenId> tokens) {
   return MsSince(start);
 }
 
-Result<double> TokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens) {
-  decoder.cache().Truncate(0);
-  const auto ids = SomeTokens(decoder, tokens);
+Result<double> TokensPerS(Decoder& decoder, const Series& series) {
+  decoder.cache().Truncate(std::min(series.depth, decoder.cache().position()));
+  if (const std::uint32_t lacking = series.depth - decoder.cache().position(); lacking > 0)
+    VENEER_TRY(MsOfFeed(decoder, SomeTokens(decoder, lacking)));
+  const auto ids = SomeTokens(decoder, series.tokens);
   const auto start = BenchClock::now();
-  if (phase == Phase::kPrefill) {
+  if (series.phase == Phase::kPrefill) {
     VENEER_TRY(MsOfFeed(decoder, ids));
   } else {
     for (const TokenId& token : ids) VENEER_TRY(MsOfToken(decoder, token));
   }
-  return 1e3 * tokens / MsSince(start);
+  return 1e3 * series.tokens / MsSince(start);
 }
 
-Result<double> WarmTokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens) {
-  VENEER_TRY(TokensPerS(decoder, phase, phase == Phase::kPrefill ? tokens : std::min(tokens, kWarmUpTokens)));
-  return TokensPerS(decoder, phase, tokens);
+Result<double> WarmTokensPerS(Decoder& decoder, const Series& series) {
+  Series warm_up = series;
+  if (series.phase == Phase::kDecode) warm_up.tokens = std::min(series.tokens, kWarmUpTokens);
+  VENEER_TRY(TokensPerS(decoder, warm_up));
+  return TokensPerS(decoder, series);
 }
 
 double SpeedReport::share_of_control() const { return tokens_per_s.median * static_cast<double>(bytes_per_token) / 1e9 / control_gb_per_s; }
 
-Result<SpeedReport> BenchSpeed(Decoder& decoder, Phase phase, std::uint32_t tokens, std::uint64_t runs, std::uint32_t threads) {
+Result<SpeedReport> BenchSpeed(Decoder& decoder, const Series& series, std::uint64_t runs, std::uint32_t threads) {
   const StagedComposition& composition = decoder.composition();
   ReadControl control(composition.base(), threads);
-  VENEER_TRY(TokensPerS(decoder, phase, std::min(tokens, kWarmUpTokens)));
+  VENEER_TRY(TokensPerS(decoder, {series.phase, std::min(series.tokens, kWarmUpTokens), series.depth}));
   std::vector<double> speeds, controls{control.GbPerS(kControlPasses)};
   for (std::uint64_t run = 0; run < runs; ++run) {
-    VENEER_ASSIGN(speeds.emplace_back(), TokensPerS(decoder, phase, tokens));
+    VENEER_ASSIGN(speeds.emplace_back(), TokensPerS(decoder, series));
     controls.push_back(control.GbPerS(kControlPasses));
   }
   return SpeedReport{IntervalOf(std::move(speeds)), MedianOf(std::move(controls)), control.bytes(), composition.overlay_bytes()};
@@ -97,7 +101,7 @@ Result<OverlayReport> BenchOverlays(Decoder& without, Decoder& with, std::uint32
   OverlayReport report;
   report.overlay_bytes = with.composition().overlay_bytes();
   for (const auto& weight : LinearWeights(with.composition().base())) report.base_bytes += weight.size();
-  for (Decoder* decoder : {&without, &with}) VENEER_TRY(TokensPerS(*decoder, Phase::kDecode, kWarmUpTokens));
+  for (Decoder* decoder : {&without, &with}) VENEER_TRY(TokensPerS(*decoder, {Phase::kDecode, kWarmUpTokens}));
   VENEER_ASSIGN(auto decoded, PairTokens(without, with, tokens));
   report.decode_ratio = IntervalOf(std::move(decoded));
   VENEER_ASSIGN(auto prefilled, PairPrompts(without, with, prompt_tokens, prompts));

@@ -15,11 +15,16 @@ namespace veneer {
 Result<double> MsOfFeed(Decoder& decoder, std::span<const TokenId> tokens);
 
 enum class Phase { kDecode, kPrefill };
-// One series: the cache is emptied, then `tokens` tokens are fed, one by one or in one call. E505 when the context is shorter.
-Result<double> TokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens);
+struct Series {
+  Phase phase = Phase::kDecode;
+  std::uint32_t tokens = 128;
+  std::uint32_t depth = 0;  // tokens that the cache holds before
+};
+// One series, timed: `tokens` tokens are fed behind `depth` others, one by one or in one call. E505 when the context is shorter.
+Result<double> TokensPerS(Decoder& decoder, const Series& series);
 // The same after an untimed series, the whole prompt or a few tokens: after a pause, the first passes over the weights also wake workers
 // and find their pages again.
-Result<double> WarmTokensPerS(Decoder& decoder, Phase phase, std::uint32_t tokens);
+Result<double> WarmTokensPerS(Decoder& decoder, const Series& series);
 
 struct SpeedReport {
   Interval tokens_per_s;
@@ -30,7 +35,7 @@ struct SpeedReport {
   [[nodiscard]] double share_of_control() const;
 };
 // A warm-up, then `runs` series with control passes between them.
-Result<SpeedReport> BenchSpeed(Decoder& decoder, Phase phase, std::uint32_t tokens, std::uint64_t runs, std::uint32_t threads);
+Result<SpeedReport> BenchSpeed(Decoder& decoder, const Series& series, std::uint64_t runs, std::uint32_t threads);
 
 // Speed with overlays against without (1: they cost nothing). Decoding alternates token by token, and prefill prompt by prompt, so that
 // what the machine does besides falls on both.

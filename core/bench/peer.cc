@@ -69,10 +69,23 @@ Result<double> ParsePeerOutput(const std::string& text, const std::string& progr
 }
 
 Result<double> PeerTokensPerS(const PeerRun& run) {
-  const std::string tokens = std::to_string(run.tokens);
-  const bool decode = run.phase == Phase::kDecode;
-  VENEER_ASSIGN(const auto done, RunProgram({run.program.string(), "-m", run.model.string(), "-t", std::to_string(run.threads), "-p",
-                                             decode ? "0" : tokens, "-n", decode ? tokens : "0", "-r", "1", "-o", "json"}));
+  const std::string tokens = std::to_string(run.series.tokens);
+  const bool decode = run.series.phase == Phase::kDecode;
+  std::vector<std::string> arguments{run.program.string(),
+                                     "-m",
+                                     run.model.string(),
+                                     "-t",
+                                     std::to_string(run.threads),
+                                     "-p",
+                                     decode ? "0" : tokens,
+                                     "-n",
+                                     decode ? tokens : "0",
+                                     "-r",
+                                     "1",
+                                     "-o",
+                                     "json"};
+  if (run.series.depth > 0) arguments.insert(arguments.end(), {"-d", std::to_string(run.series.depth)});
+  VENEER_ASSIGN(const auto done, RunProgram(arguments));
   if (done.second != 0)
     return Fail(Code::USAGE, run.program.string(), fmt::format("ended with status {}; run it by hand to see why", done.second));
   return ParsePeerOutput(done.first, run.program.string());

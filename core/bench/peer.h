@@ -14,8 +14,8 @@ namespace veneer {
 
 struct PeerRun {
   std::filesystem::path program, model;
-  Phase phase = Phase::kDecode;
-  std::uint32_t tokens = 128, threads = 1;
+  Series series;
+  std::uint32_t threads = 1;
 };
 // One run of the program: tokens/s. E603 when it cannot be run, E901 naming it when it fails or prints something else.
 Result<double> PeerTokensPerS(const PeerRun& run);

@@ -22,9 +22,10 @@ constexpr std::uint32_t kPairedTokens = 201;  // of overlays: an interval of abo
 constexpr std::uint32_t kPairedPrompt = 256, kSwitchPrompt = 128;
 
 // Room for what is measured and not for the whole context of the model, whose K/V would be most of the memory.
-DecoderOptions OptionsFor(const Session& session, const ValidatedComposition& validated, std::uint32_t tokens) {
+DecoderOptions OptionsFor(const Session& session, const ValidatedComposition& validated, std::uint64_t tokens) {
   DecoderOptions decoder = session.decoder_options(session.options().batch);
-  if (!decoder.context) decoder.context = std::min(tokens, validated.base()->config().context_length);
+  if (!decoder.context)
+    decoder.context = static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, validated.base()->config().context_length));
   return decoder;
 }
 
@@ -33,7 +34,7 @@ struct Ready {
   DecoderOptions options;
   [[nodiscard]] Result<std::unique_ptr<Decoder>> MakeDecoder() const { return Decoder::Create(staged, options); }
 };
-Result<Ready> Prepare(Session& session, const ValidatedComposition& validated, std::uint32_t tokens) {
+Result<Ready> Prepare(Session& session, const ValidatedComposition& validated, std::uint64_t tokens) {
   Ready ready;
   ready.options = OptionsFor(session, validated, tokens);
   VENEER_ASSIGN(StagedPlan planned, session.Stage(validated, ready.options, session.options().memory_budget));
@@ -47,22 +48,28 @@ std::string RangeText(const Interval& interval, int digits) {
 }
 std::string ValueText(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
 
-Result<int> PrintAgainst(Session& session, Decoder& decoder, Phase phase, std::uint32_t tokens, const char* key) {
+std::string Heading(const Series& series, std::uint32_t threads) {
+  const std::string behind = series.depth == 0 ? "" : fmt::format(" BEHIND {}", series.depth);
+  return fmt::format("{} TOKENS{}, {} THREADS", series.tokens, behind, threads);
+}
+
+Result<int> PrintAgainst(Session& session, Decoder& decoder, const Series& series, const char* key) {
   const Options& options = session.options();
   if (!options.base) return Fail(Code::USAGE, "--against", "needs --base FILE: the other program reads the same file");
-  const PeerRun peer{*options.against, *options.base, phase, tokens, options.threads};
-  const auto ours = [&] { return WarmTokensPerS(decoder, phase, tokens); };  // the other program warms up too
+  const PeerRun peer{*options.against, *options.base, series, options.threads};
+  const auto ours = [&] { return WarmTokensPerS(decoder, series); };  // the other program warms up too
   VENEER_ASSIGN(const PairedReport report, BenchAgainst(peer, ours, options.runs.value_or(kSpeedRuns)));
   if (options.json) {
     PrintJson({{key, report.ours.median},
-               {"tokens", tokens},
+               {"tokens", series.tokens},
+               {"depth", series.depth},
                {"threads", options.threads},
                {"interval", ToJson(report.ours)},
                {"peer", {{"program", *options.against}, {"tokens_per_s", ToJson(report.theirs)}, {"ratio", ToJson(report.ratio)}}}});
     return 0;
   }
   const std::vector<std::vector<std::string>> rows{
-      {fmt::format("{} TOKENS, {} THREADS", tokens, options.threads), "MEDIAN", "95 %"},
+      {Heading(series, options.threads), "MEDIAN", "95 %"},
       {"veneer, tokens/s", ValueText(report.ours.median, 2), RangeText(report.ours, 2)},
       {fmt::format("{}, tokens/s", options.against->c_str()), ValueText(report.theirs.median, 2), RangeText(report.theirs, 2)},
       {"ratio of pairs", ValueText(report.ratio.median, 3), RangeText(report.ratio, 3)}};
@@ -72,16 +79,17 @@ Result<int> PrintAgainst(Session& session, Decoder& decoder, Phase phase, std::u
 
 Result<int> RunSpeed(Session& session, Phase phase, std::uint32_t default_tokens, const char* key) {
   const Options& options = session.options();
-  const std::uint32_t tokens = options.count.value_or(default_tokens);
+  const Series series{phase, options.count.value_or(default_tokens), options.depth.value_or(0)};
   VENEER_ASSIGN(const ValidatedComposition selected, session.Selected());
-  VENEER_ASSIGN(const Ready ready, Prepare(session, selected, tokens));
+  VENEER_ASSIGN(const Ready ready, Prepare(session, selected, std::uint64_t{series.depth} + series.tokens));
   VENEER_ASSIGN(const auto decoder, ready.MakeDecoder());
-  if (options.against) return PrintAgainst(session, *decoder, phase, tokens, key);
-  VENEER_ASSIGN(const SpeedReport report, BenchSpeed(*decoder, phase, tokens, options.runs.value_or(kSpeedRuns), options.threads));
+  if (options.against) return PrintAgainst(session, *decoder, series, key);
+  VENEER_ASSIGN(const SpeedReport report, BenchSpeed(*decoder, series, options.runs.value_or(kSpeedRuns), options.threads));
   const double gb_per_s = report.tokens_per_s.median * static_cast<double>(report.bytes_per_token) / 1e9;
   if (options.json) {
     OutJson json{{key, report.tokens_per_s.median},
-                 {"tokens", tokens},
+                 {"tokens", series.tokens},
+                 {"depth", series.depth},
                  {"threads", options.threads},
                  {"interval", ToJson(report.tokens_per_s)},
                  {"base_bytes_per_token", report.bytes_per_token},
@@ -91,7 +99,7 @@ Result<int> RunSpeed(Session& session, Phase phase, std::uint32_t default_tokens
     PrintJson(json);
     return 0;
   }
-  std::vector<std::vector<std::string>> rows{{fmt::format("{} TOKENS, {} THREADS", tokens, options.threads), "MEDIAN", "95 %"},
+  std::vector<std::vector<std::string>> rows{{Heading(series, options.threads), "MEDIAN", "95 %"},
                                              {"tokens/s", ValueText(report.tokens_per_s.median, 2), RangeText(report.tokens_per_s, 2)},
                                              {"control: read only, GB/s", ValueText(report.control_gb_per_s, 1), ""}};
   if (phase == Phase::kDecode) {

@@ -82,7 +82,7 @@ Result<int> RunBench(Session& session) {
 
 constinit const Command kBenchCommand{
     "bench",
-    "bench decode|prefill|kernels|overlays|switch|store [-n TOKENS] [--runs N] [--against PROGRAM] [options]",
+    "bench decode|prefill|kernels|overlays|switch|store [-n TOKENS] [--depth N] [--runs N] [--against PROGRAM] [options]",
     "measure what the program costs here",
     "decode, prefill: tokens/s of what is active, or of --base and --adapter, with read-only passes over the same weights between the "
     "series.\n"

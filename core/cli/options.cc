@@ -77,7 +77,8 @@ std::map<std::string, po::options_description> Descriptions() {
       "params", texts(), "k=v, read it with this parameter of its kind; repeatable")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
   add("bench", "Measuring")("runs", text(), "how often, for medians and intervals")("count,n", text(), "tokens of a series")(
-      "batch", text()->default_value("256"), "tokens of a prompt fed at once")(
+      "depth", text(), "tokens that the context holds before a series (decode, prefill)")("batch", text()->default_value("256"),
+                                                                                          "tokens of a prompt fed at once")(
       "against", text(), "a program with llama-bench's options, run in turn with this one (decode, prefill; needs --base)")(
       "dir", text(), "store: folder to make it in (default: the one for temporary files)");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
@@ -261,6 +262,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "batch") VENEER_TRY(Set(options.batch, ParseNumber<std::uint32_t>(name, text)));
   if (name == "predict") VENEER_TRY(Set(options.predict, ParseNumber<std::uint32_t>(name, text)));
   if (name == "count") VENEER_TRY(Set(options.count, ParseNumber<std::uint32_t>(name, text)));
+  if (name == "depth") VENEER_TRY(Set(options.depth, ParseNumber<std::uint32_t>(name, text)));
   if (name == "against") options.against = text;
   if (name == "runs") VENEER_TRY(Set(options.runs, ParseNumber<std::uint64_t>(name, text)));
   if (name == "set-current") VENEER_TRY(Set(options.set_current, ParseNumber<std::uint64_t>(name, text)));

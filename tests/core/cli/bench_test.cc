@@ -38,6 +38,13 @@ TEST_CASE("bench: decode and prefill print their speed under the names that are 
   }
 }
 
+TEST_CASE("bench: behind a depth, every series starts with so many tokens held") {
+  const auto json = Run({"decode", "--base", Base(), "-n", "2", "--runs", "2", "--depth", "9", "-c", "11"});
+  CHECK(json["depth"] == 9);
+  CHECK(json["decode_tokens_per_s"].get<double>() > 0);
+  CHECK(RunCommand({"bench", "decode", "--base", Base(), "-n", "2", "--depth", "9", "-c", "10"}).err.find("E505") != std::string::npos);
+}
+
 TEST_CASE("bench: overlays measures each adapter and all together, with kinds, ranks and the bytes they hold") {
   const auto json =
       Run({"overlays", "--base", Base(), "--adapter", Adapter("bard"), "--adapter", Adapter("lexicon") + "=0.5", "-n", "9", "--runs", "2"});
@@ -77,6 +84,9 @@ TEST_CASE("bench: a peer runs in turn with this program, over the same file and 
   CHECK(json["peer"]["ratio"]["high"].get<double>() == Approx(json["interval"]["high"].get<double>() / 40.5));
   const std::string once = "-m " + Base() + " -t 2 -p 0 -n 5 -r 1 -o json\n";
   CHECK(ReadAll(log) == once + once + once);
+  const auto behind = Run({"decode", "--base", Base(), "-n", "5", "--runs", "1", "--depth", "7", "--threads", "2", "--against", peer});
+  CHECK(behind["depth"] == 7);
+  CHECK(ReadAll(log) == once + once + once + "-m " + Base() + " -t 2 -p 0 -n 5 -r 1 -o json -d 7\n");
   const auto refused = [](const std::string& program) {
     const Captured done = RunCommand({"bench", "decode", "--base", Base(), "-n", "2", "--runs", "1", "--against", program});
     INFO(done.err);
@@ -95,6 +105,7 @@ TEST_CASE("bench: without what is to be compared, and for a series longer than t
   CHECK(RunCommand({"bench", "switch", "--adapter", Adapter("bard")}).err.find("--base") != std::string::npos);
   CHECK(RunCommand({"bench", "decode", "--base", Base(), "-n", "0"}).status == 2);
   CHECK(RunCommand({"bench", "decode", "--base", Base(), "-n", "9", "-c", "8"}).err.find("E505") != std::string::npos);
+  CHECK(RunCommand({"bench", "decode", "--base", Base(), "-n", "1", "--depth", "4294967295"}).err.find("E505") != std::string::npos);
 }
 
 TEST_CASE("bench: the store the command line names is not touched, and an unknown bench is refused with what there is") {
