@@ -42,7 +42,6 @@ Result<Ready> Prepare(Session& session, const ValidatedComposition& validated, s
   return ready;
 }
 
-OutJson ToJson(const Interval& interval) { return {{"median", interval.median}, {"low", interval.low}, {"high", interval.high}}; }
 std::string RangeText(const Interval& interval, int digits) {
   return fmt::format("{:.{}f} .. {:.{}f}", interval.low, digits, interval.high, digits);
 }
@@ -184,6 +183,8 @@ Status NeedBaseAndAdapters(const Options& options) {
 }
 
 }  // namespace
+
+OutJson ToJson(const Interval& interval) { return {{"median", interval.median}, {"low", interval.low}, {"high", interval.high}}; }
 
 Result<int> RunDecodeBench(Session& session) { return RunSpeed(session, Phase::kDecode, kDecodeTokens, "decode_tokens_per_s"); }
 

@@ -3,9 +3,13 @@
 #define VENEER_CORE_CLI_BENCH_SPEED_H_
 
 #include "core/base/error.h"
+#include "core/bench/statistics.h"
+#include "core/cli/output.h"
 #include "core/cli/session.h"
 
 namespace veneer::cli {
+
+OutJson ToJson(const Interval& interval);  // {"median", "low", "high"}
 
 Result<int> RunDecodeBench(Session& session);
 Result<int> RunPrefillBench(Session& session);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/bench/store_bench.h"
+#include "core/cli/bench_activate.h"
 #include "core/cli/bench_speed.h"
 #include "core/cli/command.h"
 #include "core/cli/output.h"
@@ -67,7 +68,8 @@ struct Bench {
   Result<int> (*run)(Session& session);
 };
 constexpr std::array kBenches{Bench{"decode", RunDecodeBench},     Bench{"prefill", RunPrefillBench}, Bench{"kernels", RunKernelsBench},
-                              Bench{"overlays", RunOverlaysBench}, Bench{"switch", RunSwitchBench},   Bench{"store", RunStoreBench}};
+                              Bench{"overlays", RunOverlaysBench}, Bench{"switch", RunSwitchBench},   Bench{"store", RunStoreBench},
+                              Bench{"activate", RunActivateBench}};
 
 Result<int> RunBench(Session& session) {
   std::string names;
@@ -82,7 +84,7 @@ Result<int> RunBench(Session& session) {
 
 constinit const Command kBenchCommand{
     "bench",
-    "bench decode|prefill|kernels|overlays|switch|store [-n TOKENS] [--depth N] [--runs N] [--against PROGRAM] [options]",
+    "bench decode|prefill|kernels|overlays|switch|activate|store [-n TOKENS] [--depth N] [--runs N] [--against PROGRAM] [options]",
     "measure what the program costs here",
     "decode, prefill: tokens/s of what is active, or of --base and --adapter, with read-only passes over the same weights between the "
     "series.\n"
@@ -96,6 +98,11 @@ constinit const Command kBenchCommand{
     "store: activation of verified files (the commit and the whole, system calls, syncs, bytes), recovery of a store with 1000 "
     "generations,\n"
     "garbage collection and import, in a new store that is made in DIR (default: the folder for temporary files) and removed afterwards.\n"
+    "activate: --base, with each --adapter, imported into such a store and activated: cold, when every file must be hashed (in memory, "
+    "from the\n"
+    "disk, and by one thread as without midstates), and warm, when none must; beside the SHA-256 of one thread and of all, and a pass that "
+    "only "
+    "reads.\n"
     "The store of --store is not touched.\n",
     1,
     1,

@@ -58,7 +58,7 @@ Result<std::shared_ptr<const Base>> Session::SelectedBase() {
 
 Result<Store*> Session::store() {
   if (!store_) {
-    VENEER_ASSIGN(Store opened, Store::Open(sys_, options_.store.string()));
+    VENEER_ASSIGN(Store opened, Store::Open(sys_, options_.store.string(), {.threads = options_.threads}));
     store_.emplace(std::move(opened));
     for (const std::string& warning : store_->warnings()) Note("warning: " + warning);
   }

@@ -33,6 +33,32 @@ bool SameFile(const FileInfo& a, const FileInfo& b) {
   return a.device == b.device && a.inode == b.inode && a.size == b.size && a.mtime_ns == b.mtime_ns && a.ctime_ns == b.ctime_ns;
 }
 
+// Hashes the file. E303; what one pass has counted by `step` when it fails, the next does not count again.
+Status ProveContent(const StoreContext& store, const OpenedBlob& blob, const std::function<void(std::uint64_t)>& step) {
+  std::uint64_t counted = 0, done = 0;
+  const auto count = [&](std::uint64_t bytes) {
+    counted += bytes;
+    if (step) step(bytes);
+  };
+  const auto midstates = ReadMidstates(store, blob.digest, blob.size);
+  if (midstates && ProveByMidstates(*store.sys, blob.fd, blob.digest, blob.size, *midstates, store.options.threads, count)) return {};
+  MidstateHasher hash;
+  const auto add = [&](std::string_view part) -> Status {
+    hash.Update(part);
+    done += part.size();
+    if (done > counted) count(done - counted);
+    return {};
+  };
+  VENEER_ASSIGN(const std::uint64_t size, ReadThrough(*store.sys, blob.fd, blob.at, add));
+  const Digest found = hash.Finish();
+  if (found != blob.digest)
+    return Fail(Code::HASH_MISMATCH, blob.at,
+                fmt::format("blob {} holds {} bytes that hash to {}; run `veneer fsck --repair`, then import the file again",
+                            blob.digest.Text(), size, found.Text()));
+  WriteMidstates(store, blob.digest, size, hash.midstates());
+  return {};
+}
+
 // The file that has a blob's name already: is it that blob?
 Result<bool> IsGood(const StoreContext& store, const StagedBlob& blob) {
   auto opened = OpenBlobFile(store, {store.blobs.At(blob.digest().Hex()), blob.digest(), blob.size()});
@@ -51,7 +77,7 @@ Result<StagedBlob> StageFile(const StoreContext& store, const UniqueFd& source, 
   if (!before) return Fail(IoError(before.error(), name, "stat"));
   if (before->type != FileType::kRegular) return Fail(Code::BLOB_NOT_REGULAR, name, "is not a regular file; give the path of a plain file");
   VENEER_ASSIGN(StagedFile file, StagedFile::Create(store, kBlobPermissions));
-  Sha256 hash;
+  MidstateHasher hash;
   std::uint64_t done = 0;
   const auto copy = [&](std::string_view part) -> Status {
     hash.Update(part);
@@ -64,12 +90,16 @@ Result<StagedBlob> StageFile(const StoreContext& store, const UniqueFd& source, 
   if (size != before->size)
     return Fail(Code::BLOB_CHANGED, name, fmt::format("had {} bytes, {} were read; try again when nobody writes it", before->size, size));
   VENEER_TRY(SyncFile(sys, file.fd(), store.staging.path));
-  return StagedBlob(hash.Finish(), size, std::move(file));
+  const Digest digest = hash.Finish();
+  return StagedBlob(digest, size, std::move(file), hash.midstates());
 }
 
 Result<StagedBlob> StageBytes(const StoreContext& store, std::string_view bytes) {
   VENEER_ASSIGN(StagedFile file, StagedFile::Create(store, kBlobPermissions, bytes));
-  return StagedBlob(Sha256::Of(bytes), bytes.size(), std::move(file));
+  MidstateHasher hash;
+  hash.Update(bytes);
+  const Digest digest = hash.Finish();
+  return StagedBlob(digest, bytes.size(), std::move(file), hash.midstates());
 }
 
 Result<Placement> PlaceBlob(const StoreContext& store, const StagedBlob& blob) {
@@ -151,18 +181,7 @@ Status VerifyBlob(const StoreContext& store, OpenedBlob& blob, VerifyMode mode, 
     blob.info = *info;
   }
   const std::int64_t started_ns = sys.WallClockNs();
-  Sha256 hash;
-  const auto add = [&](std::string_view part) -> Status {
-    hash.Update(part);
-    if (step) step(part.size());
-    return {};
-  };
-  VENEER_ASSIGN(const std::uint64_t size, ReadThrough(sys, blob.fd, blob.at, add));
-  const Digest found = hash.Finish();
-  if (found != blob.digest)
-    return Fail(Code::HASH_MISMATCH, blob.at,
-                fmt::format("blob {} holds {} bytes that hash to {}; run `veneer fsck --repair`, then import the file again",
-                            blob.digest.Text(), size, found.Text()));
+  VENEER_TRY(ProveContent(store, blob, step));
   const auto after = sys.Stat(blob.fd.get());
   if (!after) return Fail(IoError(after.error(), blob.at, "stat"));
   if (!SameFile(blob.info, *after)) return Fail(Code::BLOB_CHANGED, blob.at, "the blob was changed while it was read");

@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/manifest/composition.h"
 #include "core/store/layout.h"
+#include "core/store/midstates.h"
 #include "core/store/records.h"
 #include "core/store/staging.h"
 
@@ -26,16 +27,19 @@ using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 // A file that is whole, synced and hashed but not yet in the store. What it holds can be read (or mapped) through fd().
 class StagedBlob {
  public:
-  StagedBlob(Digest digest, std::uint64_t size, StagedFile file) : digest_(digest), size_(size), file_(std::move(file)) {}
+  StagedBlob(Digest digest, std::uint64_t size, StagedFile file, Midstates midstates)
+      : digest_(digest), size_(size), file_(std::move(file)), midstates_(std::move(midstates)) {}
   [[nodiscard]] const Digest& digest() const { return digest_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] const UniqueFd& fd() const { return file_.fd(); }
   [[nodiscard]] const StagedFile& file() const { return file_; }
+  [[nodiscard]] const Midstates& midstates() const { return midstates_; }
 
  private:
   Digest digest_;
   std::uint64_t size_;
   StagedFile file_;
+  Midstates midstates_;
 };
 
 // Copies the regular file behind `source` (from its first byte) into staging/ and hashes what it copies. E304 no regular file, E305
@@ -70,6 +74,7 @@ struct OpenedBlob {
 // Opens and checks everything but the content: E301 missing, E304 no regular file, E302 size, E305 owner or mode.
 Result<OpenedBlob> OpenBlobFile(const StoreContext& store, const BlobRef& blob);
 // Hashes through the descriptor unless a stamp may be trusted; before that has fs-verity seal the file where it can, and leaves a stamp.
+// A large blob is hashed by all threads of the options where its midstates are kept, else by one, which leaves them.
 // E303, and E305 when the file changes meanwhile.
 // `step` is called with the number of bytes just done.
 Status VerifyBlob(const StoreContext& store, OpenedBlob& blob, VerifyMode mode, const std::function<void(std::uint64_t)>& step);

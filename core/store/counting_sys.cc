@@ -21,7 +21,9 @@ SysStatus CountingSys::Close(UniqueFd fd) { return Count().Close(std::move(fd));
 SysResult<UniqueFd> CountingSys::Duplicate(int fd) { return Count().Duplicate(fd); }
 
 SysResult<std::size_t> CountingSys::Pread(int fd, std::span<std::byte> buffer, std::uint64_t offset) {
-  const auto got = Count().Pread(fd, buffer, offset);
+  const auto got = inner_->Pread(fd, buffer, offset);
+  const std::scoped_lock lock(reading_);
+  ++counts_.calls;
   counts_.bytes_read += got.value_or(0);
   if (blobs_.contains(fd)) counts_.blob_bytes_read += got.value_or(0);
   return got;

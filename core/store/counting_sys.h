@@ -3,6 +3,7 @@
 #define VENEER_CORE_STORE_COUNTING_SYS_H_
 
 #include <cstdint>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ struct SysCounts {
   bool operator==(const SysCounts&) const = default;
 };
 
-class CountingSys : public Sys {  // one thread at a time
+class CountingSys : public Sys {  // one thread at a time, but for Pread, which those that prove a blob call at once
  public:
   explicit CountingSys(Sys& inner) : inner_(&inner) {}
   [[nodiscard]] const SysCounts& counts() const { return counts_; }
@@ -60,6 +61,7 @@ class CountingSys : public Sys {  // one thread at a time
     return *inner_;
   }
   Sys* inner_;
+  std::mutex reading_;  // held to count what Pread read, not while it reads
   SysCounts counts_;
   // By number; a number that is used again is put right when it is opened.
   std::set<int> blob_folders_, blobs_;

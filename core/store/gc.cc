@@ -9,6 +9,7 @@
 #include "core/store/index.h"
 #include "core/store/live.h"
 #include "core/store/lock.h"
+#include "core/store/midstates.h"
 #include "core/store/recovery.h"
 
 namespace veneer {
@@ -54,7 +55,7 @@ class Collector {
       if (live.contains(*digest)) {
         ++report_.live;
       } else {
-        VENEER_TRY(MoveToTrash(name));
+        VENEER_TRY(MoveToTrash(*digest));
       }
     }
     if (report_.moved == 0) return {};
@@ -62,9 +63,12 @@ class Collector {
     return SyncDir(sys_, store_.blobs);
   }
 
-  Status MoveToTrash(const std::string& hex) {
+  Status MoveToTrash(const Digest& digest) {
+    const std::string hex = digest.Hex();
     const auto size = FileSize(store_.blobs, hex);
     if (!size) return {};  // a link or a folder in the place of a blob: fsck names it
+    // Before the move, so that no kill leaves them without their blob.
+    if (*size > kMidstatesAbove) VENEER_TRY(RemoveFile(sys_, store_.verified, MidstatesName(digest)));
     const std::string name = fmt::format("{}.{}", hex, sys_.WallClockNs() / kNsPerSecond);
     if (const auto moved = sys_.Rename(store_.blobs.fd.get(), hex, store_.trash.fd.get(), name); !moved)
       return Fail(IoError(moved.error(), store_.blobs.At(hex), "move into trash"));

@@ -22,6 +22,7 @@ std::string_view RefKindName(RefKind kind);  // "base", "adapter", "composition"
 struct StoreOptions {
   std::chrono::milliseconds lock_timeout{10'000};  // for byte 0; E601 afterwards
   std::string build = "veneer";                    // written into records: which program did it; printable ASCII
+  std::uint32_t threads = 1;                       // that prove a large blob, at least 1
 };
 
 inline constexpr std::uint32_t kBlobPermissions = 0444;

@@ -82,9 +82,14 @@ std::optional<Stamp> TrustedStamp(const StoreContext& store, const Digest& diges
 
 void WriteStamp(const StoreContext& store, const Digest& digest, const Stamp& stamp) {
   if (!stamp.verity && !IsTrusted(stamp, stamp.info)) return;
-  const auto file = StagedFile::Create(store, kPrivatePermissions, PrintStamp(stamp));
-  if (!file || !RemoveFile(*store.sys, store.verified, digest.Hex())) return;
-  (void)file->LinkInto(store.verified, digest.Hex());  // a race with another verifier: its stamp is as good
+  (void)WriteHint(store, digest.Hex(), PrintStamp(stamp));
+}
+
+Status WriteHint(const StoreContext& store, const std::string& name, std::string_view bytes) {
+  VENEER_ASSIGN(const StagedFile file, StagedFile::Create(store, kPrivatePermissions, bytes));
+  VENEER_TRY(RemoveFile(*store.sys, store.verified, name));
+  VENEER_TRY(file.LinkInto(store.verified, name));  // false: a race with another verifier, whose hint is as good
+  return {};
 }
 
 bool EnableVerity(const StoreContext& store, const UniqueFd& fd) {

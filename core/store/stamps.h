@@ -34,6 +34,9 @@ std::optional<Stamp> TrustedStamp(const StoreContext& store, const Digest& diges
 // Best effort, without lock or sync. A stamp that would not be trusted is not written.
 void WriteStamp(const StoreContext& store, const Digest& digest, const Stamp& stamp);
 
+// Gives a file of verified/ these bytes, in the place of what has the name.
+Status WriteHint(const StoreContext& store, const std::string& name, std::string_view bytes);
+
 // Whether the kernel proves the pages of this file from now on; asked before a hash, so that what is hashed is what will be read. The
 // file system, a writer that holds the file or a missing right may refuse.
 bool EnableVerity(const StoreContext& store, const UniqueFd& fd);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/out_of_memory.h"
@@ -58,6 +59,9 @@ Result<ImportOutcome> Store::Import(std::span<const StagedBlob> blobs, const std
     }
     // Also for blobs that were there, and those that the name needs: whoever linked them may have died before this.
     VENEER_TRY(SyncDir(*context_->sys, context_->blobs));
+    for (const StagedBlob& blob : blobs)  // of one that was present they were read or left when it was proven
+      if (std::ranges::find(outcome.present, blob.digest()) == outcome.present.end())
+        WriteMidstates(*context_, blob.digest(), blob.size(), blob.midstates());
     CanonicalMembers members{{"blobs", CanonicalString(fmt::format("{}", blobs.size()))}};
     if (ref) {
       members["ref"] = CanonicalString(fmt::format("{}/{}", RefKindName(ref->kind), ref->name));

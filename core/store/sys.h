@@ -52,6 +52,7 @@ class Sys {
   virtual SysStatus Close(UniqueFd fd) = 0;
   virtual SysResult<UniqueFd> Duplicate(int fd) = 0;
 
+  // Threads that prove one file call this at once.
   virtual SysResult<std::size_t> Pread(int fd, std::span<std::byte> buffer, std::uint64_t offset) = 0;
   virtual SysResult<std::size_t> Write(int fd, std::span<const std::byte> bytes) = 0;
   virtual SysStatus Fsync(int fd) = 0;

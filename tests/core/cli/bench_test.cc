@@ -108,6 +108,26 @@ TEST_CASE("bench: without what is to be compared, and for a series longer than t
   CHECK(RunCommand({"bench", "decode", "--base", Base(), "-n", "1", "--depth", "4294967295"}).err.find("E505") != std::string::npos);
 }
 
+TEST_CASE("bench: activate imports the files it is given into a store of its own, validates them, and hashes them when cold alone") {
+  const TempDir dir;
+  const auto json = Run({"activate", "--base", Base(), "--adapter", Adapter("bard"), "--adapter", Adapter("lexicon") + "=0.5", "--runs",
+                         "1", "--threads", "2", "--dir", dir.path().string()});
+  std::uint64_t files = std::filesystem::file_size(Base());
+  for (const char* name : {"bard", "lexicon"})
+    for (const auto& entry : std::filesystem::directory_iterator(Adapter(name))) files += entry.file_size();
+  const auto bytes = json["bytes"].get<std::uint64_t>();
+  CHECK(bytes > files);  // and the tokenizer, which lies inside the base
+  CHECK(bytes < files + std::filesystem::file_size(Base()));
+  const auto composition = json["warm_blob_bytes_read"].get<std::uint64_t>();
+  CHECK(json["cold_blob_bytes_read"] == bytes + composition);
+  for (const char* key : {"cold_ms", "cold_without_midstates_ms", "cold_from_disk_ms", "warm_ms", "read_from_disk_ms",
+                          "sha256_one_gb_per_s", "sha256_all_gb_per_s", "cold_to_sha256_one", "cold_to_sha256_all"})
+    CHECK(json[key]["median"].get<double>() > 0);
+  CHECK(json["threads"] == 2);
+  CHECK(std::filesystem::is_empty(dir.path()));
+  CHECK(RunCommand({"bench", "activate"}).err.find("--base") != std::string::npos);
+}
+
 TEST_CASE("bench: the store the command line names is not touched, and an unknown bench is refused with what there is") {
   const TempDir dir;
   const std::string none = (dir.path() / "none").string();
