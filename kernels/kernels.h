@@ -101,9 +101,13 @@ struct Table {
   };
   void (*axpy_rows)(const RowSum& sum);                                      // rows of f32
   void (*axpy_rows_f16)(const RowSum& sum);                                  // rows of half
+  void (*axpy_rows_q8_0)(const RowSum& sum);                                 // rows of Q8_0, n a multiple of 32: axpy of their values
   void (*mul)(const float* a, const float* b, float* out, std::uint64_t n);  // out may be a
   void (*add)(const float* a, float* y, std::uint64_t n);                    // y += a
   void (*to_f16)(const float* x, std::uint16_t* out, std::uint64_t n);       // round to nearest even
+  // n / 32 blocks of Q8_0 at any address: d the smallest half not below max|x| / 127, q = x / d to the nearest, ties to even. A block of
+  // zeros has d = 0; one with an infinity, a NaN or more than a half scale can hold has d = NaN, q = 0.
+  void (*to_q8_0)(const float* x, void* out, std::uint64_t n);
   void (*rms_norm)(const float* x, const float* weight, float epsilon, std::uint64_t n, float* out);
   void (*silu_mul)(const float* gate, const float* up, float* out, std::uint64_t n);  // out = gate / (1 + exp(-gate)) * up
   void (*softmax)(float* x, std::uint64_t n);                                         // in place, max subtracted

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "core/decode/active_composition.h"
+#include "core/decode/kv_cache.h"
 
 namespace veneer::cli {
 namespace {
@@ -42,8 +43,8 @@ std::map<std::string, po::options_description> Descriptions() {
       "out,o", text(), "file to write (default: standard output)");
   add("decode", "Computing")("compute", text()->default_value("fast"),
                              "exact: same bits for any threads and batches; fast: int8 activations")(
-      "kv", text(), "K/V cache: f16 or f32 (default: f16 in fast, f32 in exact)")("ctx,c", text(),
-                                                                                  "context size in tokens (default: the model's)");
+      "kv", text(), "K/V cache: f16, f32 or q8_0 (default: f16 in fast; f32 in exact, and nothing else there)")(
+      "ctx,c", text(), "context size in tokens (default: the model's)");
   add("tokens", "Input")("tokens", text(), "token ids 1,2,3, taken as they are (no BOS added)");
   add("generate", "Generating")("prompt,p", text(), "text to continue")("file,f", text(),
                                                                         "file with the text to continue; - reads standard input")(
@@ -290,7 +291,7 @@ Status CheckRanges(const Options& options) {
   if (options.count == 0U) return Usage("-n", "0, give at least 1");
   if (options.compute != "exact" && options.compute != "fast")
     return Usage("--compute", fmt::format("'{}', allowed exact, fast", options.compute));
-  if (options.kv && *options.kv != "f16" && *options.kv != "f32") return Usage("--kv", fmt::format("'{}', allowed f16, f32", *options.kv));
+  if (options.kv && !ParseKvType(*options.kv)) return Usage("--kv", fmt::format("'{}', allowed f16, f32, q8_0", *options.kv));
   if (!ParseSwitchPolicy(options.on_switch))
     return Usage("--on-switch", fmt::format("'{}', allowed abort, keep, drain, reject", options.on_switch));
   if (options.context == 0U) return Usage("--ctx", "0, give at least 1");

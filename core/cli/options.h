@@ -33,7 +33,7 @@ struct Options {
 
   // decoding
   std::string compute = "fast";   // exact | fast
-  std::optional<std::string> kv;  // f16 | f32; default f16 in fast, f32 in exact
+  std::optional<std::string> kv;  // a KvType's name; default f16 in fast, f32 in exact
   std::optional<std::uint32_t> context;
   std::optional<std::vector<std::int32_t>> tokens;
   std::uint32_t batch = 256;

@@ -180,7 +180,7 @@ DecoderOptions Session::decoder_options(std::uint32_t max_batch) const {
   decoder.context = options_.context;
   decoder.max_batch = max_batch;
   decoder.all_logits = !options_.words.empty() && options_.words.front() == "logits";  // the verb that asks for those of every token
-  if (options_.kv) decoder.kv = *options_.kv == "f16" ? KvType::kF16 : KvType::kF32;
+  if (options_.kv) decoder.kv = ParseKvType(*options_.kv);
   return decoder;
 }
 

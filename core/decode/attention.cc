@@ -56,28 +56,49 @@ void Attention::Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, 
   float* k = batch.k + t * kv_width;
   Place(batch.q + t * n_heads_ * head_dim_, n_heads_, norms.q, t, rope);
   Place(k, n_kv_heads_, norms.k, t, rope);
-  std::byte* key = cache.Key(layer, batch.position + t);
-  std::byte* value = cache.Value(layer, batch.position + t);
-  const float* v = batch.v + t * kv_width;
-  if (cache.type() == KvType::kF32) {
-    std::memcpy(key, k, kv_width * sizeof(float));
-    std::memcpy(value, v, kv_width * sizeof(float));
-  } else {
-    kernels_->to_f16(k, reinterpret_cast<std::uint16_t*>(key), kv_width);
-    kernels_->to_f16(v, reinterpret_cast<std::uint16_t*>(value), kv_width);
+  StoreRow(cache.type(), k, kv_width, cache.Key(layer, batch.position + t));
+  StoreRow(cache.type(), batch.v + t * kv_width, kv_width, cache.Value(layer, batch.position + t));
+}
+
+void Attention::StoreRow(KvType type, const float* x, std::uint64_t n, std::byte* row) const {
+  switch (type) {
+    case KvType::kF32:
+      std::memcpy(row, x, n * sizeof(float));
+      return;
+    case KvType::kF16:
+      kernels_->to_f16(x, reinterpret_cast<std::uint16_t*>(row), n);
+      return;
+    case KvType::kQ8_0:
+      kernels_->to_q8_0(x, row, n);
+      return;
   }
 }
 
-// scores[h * context + p] = q_h . k_p
-void Attention::Score(const std::byte* keys, std::uint64_t step, bool is_f32, const float* q, std::uint32_t n_heads, std::uint32_t visible,
+// scores[h * context + p] = q_h . k_p, with q in f32 whatever the type of k: quantizing q as well would take half the time over keys in
+// q8_0, and add as much error again as storing them so does.
+void Attention::Score(const std::byte* keys, std::uint64_t step, KvType type, const float* q, std::uint32_t n_heads, std::uint32_t visible,
                       float* scores) const {
   constexpr std::uint32_t kRows = 64;  // row pointers on the stack
   std::array<const void*, kRows> rows;
-  const auto dot_rows = kernels_->dot_rows[is_f32 ? VNR_F32 : VNR_F16];
+  const auto dot_rows = kernels_->dot_rows[static_cast<DType>(type)];
   for (std::uint32_t first = 0; first < visible; first += kRows) {
     const std::uint32_t n = std::min(kRows, visible - first);
     for (std::uint32_t r = 0; r < n; ++r) rows[r] = keys + (first + r) * step;
     dot_rows(rows.data(), n, head_dim_, q, head_dim_, n_heads, scores + first, context_);
+  }
+}
+
+void Attention::AddValues(KvType type, const kernels::Table::RowSum& sum) const {
+  switch (type) {
+    case KvType::kF32:
+      kernels_->axpy_rows(sum);
+      return;
+    case KvType::kF16:
+      kernels_->axpy_rows_f16(sum);
+      return;
+    case KvType::kQ8_0:
+      kernels_->axpy_rows_q8_0(sum);
+      return;
   }
 }
 
@@ -87,9 +108,8 @@ void Attention::Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t,
   const std::uint32_t kv_head = head / (n_heads_ / n_kv_heads_);
   const std::uint64_t at = (std::uint64_t{t} * n_heads_ + head) * d;
   const std::uint32_t visible = batch.position + t + 1;
-  const bool is_f32 = cache.type() == KvType::kF32;
-  const std::uint64_t step = cache.row_bytes(), offset = kv_head * d * (step / cache.kv_width());
-  Score(cache.Key(layer, 0) + offset, step, is_f32, batch.q + at, n_heads, visible, scores);
+  const std::uint64_t step = cache.row_bytes(), offset = kv_head * (step / n_kv_heads_);
+  Score(cache.Key(layer, 0) + offset, step, cache.type(), batch.q + at, n_heads, visible, scores);
 
   const float scale = 1.0F / std::sqrt(static_cast<float>(d));
   for (std::uint32_t h = 0; h < n_heads; ++h) {
@@ -104,7 +124,7 @@ void Attention::Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t,
   const std::byte* values = cache.Value(layer, 0) + offset;
   for (std::uint32_t p = 0; p < visible; p += kPositions) {
     const kernels::Table::RowSum sum{values + p * step, step, std::min(kPositions, visible - p), d, scores + p, context_, out, d, n_heads};
-    is_f32 ? kernels_->axpy_rows(sum) : kernels_->axpy_rows_f16(sum);
+    AddValues(cache.type(), sum);
   }
 }
 

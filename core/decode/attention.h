@@ -60,8 +60,10 @@ class Attention {
   void Store(const Batch& batch, std::uint32_t layer, std::uint32_t t, const HeadNorms& norms, const RopeTable& rope, KvCache& cache) const;
   void Attend(const Batch& batch, std::uint32_t layer, std::uint32_t t, std::uint32_t head, std::uint32_t n_heads, KvCache& cache,
               float* scores) const;
-  void Score(const std::byte* keys, std::uint64_t step, bool is_f32, const float* q, std::uint32_t n_heads, std::uint32_t visible,
+  void StoreRow(KvType type, const float* x, std::uint64_t n, std::byte* row) const;
+  void Score(const std::byte* keys, std::uint64_t step, KvType type, const float* q, std::uint32_t n_heads, std::uint32_t visible,
              float* scores) const;
+  void AddValues(KvType type, const kernels::Table::RowSum& sum) const;
 
   // Enough to share the reading of K and V; few enough, where there is one token alone, to keep all workers busy.
   static constexpr std::uint32_t kHeadsAtOnce = 8, kHeadsAtOnceOfOneToken = 4;

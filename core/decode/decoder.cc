@@ -33,8 +33,14 @@ Status CheckOptions(const ModelConfig& config, ComputeMode mode, const DecoderOp
     return Fail(Code::USAGE, "--batch", fmt::format("{}, allowed are 1 to {}", options.max_batch, kMaxBatch));
   if (context == 0 || context > config.context_length)
     return Fail(Code::USAGE, "-c", fmt::format("{} tokens, the model was made for 1 to {}", context, config.context_length));
-  if (mode == ComputeMode::kExact && KvTypeOf(mode, options) != KvType::kF32)
-    return Fail(Code::USAGE, "--kv", "f16, but exact keeps K/V in f32; leave --kv out or use --compute fast");
+  const KvType kv = KvTypeOf(mode, options);
+  if (mode == ComputeMode::kExact && kv != KvType::kF32)
+    return Fail(Code::USAGE, "--kv", fmt::format("{}, but exact keeps K/V in f32; leave --kv out or use --compute fast", KvTypeName(kv)));
+  const std::uint32_t block = InfoOf(static_cast<DType>(kv)).block_elements;
+  if (config.head_dim % block != 0)
+    return Fail(Code::USAGE, "--kv",
+                fmt::format("{} stores blocks of {} numbers, this model's heads have {}; use --kv f16 or f32", KvTypeName(kv), block,
+                            config.head_dim));
   return {};
 }
 

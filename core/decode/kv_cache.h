@@ -7,19 +7,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "core/base/digest.h"
 #include "core/base/error.h"
 #include "core/compose/staged_composition.h"
+#include "core/format/tensor_file.h"
 #include "core/model/base.h"
 
 namespace veneer {
 
-enum class KvType { kF16, kF32 };
+// Element types of keys and values. kQ8_0: blocks of 32 along a head, as a GGUF file stores them.
+enum class KvType : DType { kF16 = VNR_F16, kF32 = VNR_F32, kQ8_0 = VNR_Q8_0 };
+inline std::string_view KvTypeName(KvType type) { return InfoOf(static_cast<DType>(type)).name; }  // "f16", …
+std::optional<KvType> ParseKvType(std::string_view name);                                          // nothing for any other word
 
 class KvCache {
  public:
-  // Layout: for each layer K then V, [position][kv head][head_dim]. E504 when the memory is refused.
+  // Layout: for each layer K then V, [position][kv head][head_dim]. head_dim is a multiple of the type's block. E504 when the memory is
+  // refused.
   static Result<KvCache> Create(const StagedComposition& composition, std::uint32_t context, KvType type);
   // Bytes a cache of that shape takes.
   static std::uint64_t Bytes(const ModelConfig& config, std::uint32_t context, KvType type);
@@ -41,7 +48,7 @@ class KvCache {
   [[nodiscard]] std::byte* Key(std::uint32_t layer, std::uint32_t position) { return data_.get() + Offset(layer, 0, position); }
   [[nodiscard]] std::byte* Value(std::uint32_t layer, std::uint32_t position) { return data_.get() + Offset(layer, 1, position); }
   [[nodiscard]] std::uint64_t kv_width() const { return width_; }
-  [[nodiscard]] std::uint64_t row_bytes() const { return width_ * (type_ == KvType::kF16 ? 2 : 4); }
+  [[nodiscard]] std::uint64_t row_bytes() const { return row_bytes_; }
 
  private:
   KvCache() = default;
@@ -54,7 +61,7 @@ class KvCache {
   std::unique_ptr<std::byte[], Free> data_;
   KvType type_ = KvType::kF16;
   std::uint32_t context_ = 0, position_ = 0;
-  std::uint64_t width_ = 0;  // n_kv_heads * head_dim
+  std::uint64_t width_ = 0, row_bytes_ = 0;  // n_kv_heads * head_dim elements, and what they take
   Digest composition_;
   ComputeMode mode_ = ComputeMode::kFast;
 };

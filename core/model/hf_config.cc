@@ -32,11 +32,13 @@ Result<std::uint32_t> Required(const Json& object, std::string_view key, std::ui
   return DimensionInRange(value->at, number, limit);
 }
 
+// Large enough that neither it nor its inverse leaves the numbers of f32.
 Result<double> Positive(const Json& object, std::string_view key) {
+  using Limits = std::numeric_limits<float>;
   VENEER_ASSIGN(const Json* const value, object.Get(key));
   VENEER_ASSIGN(const double number, value->Number());
-  if (number > 0 && number <= std::numeric_limits<float>::max()) return number;
-  return Fail(Code::HEADER_CORRUPT, value->at, fmt::format("found {}, must be above 0", number));
+  if (number >= static_cast<double>(Limits::min()) && number <= static_cast<double>(Limits::max())) return number;
+  return Fail(Code::HEADER_CORRUPT, value->at, fmt::format("found {}, must be {} to {}", number, Limits::min(), Limits::max()));
 }
 
 // Keys that change the arithmetic unless they are absent, null or hold their neutral value.

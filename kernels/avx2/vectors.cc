@@ -1,8 +1,9 @@
-// Elementwise kernels and dot products over f32 and f16 vectors of any length.
+// Elementwise kernels and dot products over f32 and f16 vectors of any length, and sums of rows of Q8_0.
 #include <cstdint>
 
 #include "kernels/avx2/avx2.h"
 #include "kernels/avx2/simd.h"
+#include "kernels/quant_blocks.h"
 
 namespace veneer::kernels::avx2 {
 namespace {
@@ -42,6 +43,25 @@ VENEER_INLINE const Stored* RowAt(const Table::RowSum& sum, std::uint64_t r) {
   return reinterpret_cast<const Stored*>(static_cast<const char*>(sum.rows) + r * sum.row_bytes);
 }
 
+// x[v] = elements i + 8 v .. i + 8 v + 7 of a row.
+template <int kVectors, class Stored>
+VENEER_INLINE void LoadRow(const Stored* row, std::uint64_t i, __m256 x[kVectors]) {
+  for (int v = 0; v < kVectors; ++v) x[v] = Eight(row + i + 8 * v);
+}
+// Never across the end of a block but at it: i is a multiple of 8 kVectors, or kVectors is 1.
+template <int kVectors>
+VENEER_INLINE void LoadRow(const BlockQ8_0* row, std::uint64_t i, __m256 x[kVectors]) {
+  constexpr int kOfBlock = kVectors < 4 ? kVectors : 4;
+  for (int v = 0; v < kVectors; v += kOfBlock) {
+    const BlockQ8_0& block = row[(i + 8 * static_cast<std::uint64_t>(v)) / 32];
+    const __m256 d = _mm256_set1_ps(WidenHalf(block.d));
+    for (int j = 0; j < kOfBlock; ++j) {
+      const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(block.qs + i % 32 + 8 * j));
+      x[v + j] = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)), d);
+    }
+  }
+}
+
 // kCount of the y from `first` on, kVectors times eight elements from i on, all in registers over the rows.
 template <class Stored, int kCount, int kVectors>
 VENEER_INLINE void AddRowsTo(const Table::RowSum& sum, std::uint32_t first, std::uint64_t i) {
@@ -53,7 +73,7 @@ VENEER_INLINE void AddRowsTo(const Table::RowSum& sum, std::uint32_t first, std:
   }
   for (std::uint64_t r = 0; r < sum.n_rows; ++r) {
     __m256 x[kVectors];
-    for (int v = 0; v < kVectors; ++v) x[v] = Eight(RowAt<Stored>(sum, r) + i + 8 * v);
+    LoadRow<kVectors>(RowAt<Stored>(sum, r), i, x);
     for (std::uint64_t t = 0; t < kCount; ++t) {
       const __m256 factor = _mm256_broadcast_ss(w + t * sum.w_stride + r);
       for (int v = 0; v < kVectors; ++v) total[t][v] = _mm256_fmadd_ps(factor, x[v], total[t][v]);
@@ -70,10 +90,13 @@ VENEER_INLINE void AddRowsToSome(const Table::RowSum& sum, std::uint32_t first) 
   std::uint64_t i = 0;
   for (; i + 64 / kCount <= sum.n; i += 64 / kCount) AddRowsTo<Stored, kCount, 8 / kCount>(sum, first, i);
   for (; i + 8 <= sum.n; i += 8) AddRowsTo<Stored, kCount, 1>(sum, first, i);
-  for (; i < sum.n; ++i) {
-    for (std::uint32_t t = first; t < first + kCount; ++t) {
-      float* y = sum.y + t * sum.y_stride + i;
-      for (std::uint64_t r = 0; r < sum.n_rows; ++r) *y = __builtin_fmaf(sum.w[t * sum.w_stride + r], Widen(RowAt<Stored>(sum, r)[i]), *y);
+  if constexpr (!__is_same(Stored, BlockQ8_0)) {
+    for (; i < sum.n; ++i) {
+      for (std::uint32_t t = first; t < first + kCount; ++t) {
+        float* y = sum.y + t * sum.y_stride + i;
+        for (std::uint64_t r = 0; r < sum.n_rows; ++r)
+          *y = __builtin_fmaf(sum.w[t * sum.w_stride + r], Widen(RowAt<Stored>(sum, r)[i]), *y);
+      }
     }
   }
 }
@@ -95,6 +118,7 @@ void AxpyF16(float scale, const std::uint16_t* x, float* y, std::uint64_t n) { A
 
 void AxpyRows(const Table::RowSum& sum) { AddRows<float>(sum); }
 void AxpyRowsF16(const Table::RowSum& sum) { AddRows<std::uint16_t>(sum); }
+void AxpyRowsQ8_0(const Table::RowSum& sum) { AddRows<BlockQ8_0>(sum); }
 
 void Mul(const float* a, const float* b, float* out, std::uint64_t n) {
   std::uint64_t i = 0;

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/quant_blocks.h"
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/scalar.h"
 
@@ -12,6 +13,22 @@ int RoundToEven(float value) {
   return static_cast<int>((value + kRound) - kRound);
 }
 
+// Bits of the largest |x|: integers order magnitudes, and NaN above infinity.
+std::uint32_t LargestBits(const float* x, std::uint64_t n) {
+  std::uint32_t largest = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const std::uint32_t magnitude = FloatToBits(x[i]) & 0x7fffffffu;
+    if (magnitude > largest) largest = magnitude;
+  }
+  return largest;
+}
+
+// The smallest half that is not below a value >= 0.
+std::uint16_t NarrowUp(float value) {
+  const std::uint16_t half = NarrowToHalf(value);
+  return static_cast<std::uint16_t>(half + (WidenHalf(half) < value ? 1 : 0));
+}
+
 }  // namespace
 
 // A block whose scale would be zero or subnormal (largest |x| below about 1.5e-36) counts as zeros. A block with an infinity or a NaN
@@ -19,11 +36,7 @@ int RoundToEven(float value) {
 void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum) {
   for (std::uint64_t b = 0; 32 * b < n; ++b) {
     const std::uint64_t count = n - 32 * b < 32 ? n - 32 * b : 32;
-    std::uint32_t largest = 0;  // bits of the largest |x|: integers order magnitudes, and NaN above infinity
-    for (std::uint64_t j = 0; j < count; ++j) {
-      const std::uint32_t magnitude = FloatToBits(x[32 * b + j]) & 0x7fffffffu;
-      if (magnitude > largest) largest = magnitude;
-    }
+    const std::uint32_t largest = LargestBits(x + 32 * b, count);
     const bool finite = largest < 0x7f800000u;
     const float scale = BitsToFloat(largest) / 127.0f;
     const bool usable = finite && scale >= 0x1p-126f;
@@ -35,6 +48,19 @@ void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float*
       total += value;
     }
     sum[b] = total;
+  }
+}
+
+// Rounding the scale up keeps |x| / d within 127, also where it is subnormal and steps are coarse.
+void ToQ8_0(const float* x, void* out, std::uint64_t n) {
+  auto* block = static_cast<BlockQ8_0*>(out);
+  for (std::uint64_t i = 0; i < n; i += 32, ++block) {
+    const std::uint32_t largest = LargestBits(x + i, 32);
+    std::uint16_t half = NarrowUp(largest < 0x7f800000u ? BitsToFloat(largest) / 127.0f : BitsToFloat(0x7f800000u));
+    if (half == 0x7c00u) half = 0x7e00u;
+    const float d = WidenHalf(half);
+    block->d = {{static_cast<std::uint8_t>(half & 255), static_cast<std::uint8_t>(half >> 8)}};
+    for (std::uint64_t j = 0; j < 32; ++j) block->qs[j] = static_cast<std::int8_t>(d > 0 ? RoundToEven(x[i + j] / d) : 0);
   }
 }
 

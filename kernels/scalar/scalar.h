@@ -17,6 +17,7 @@ extern const TypeKernels kQ6_K;                                      // q6_k.cc
 extern const TypeKernels kNf4, kInt8Row;                             // bitsandbytes.cc
 
 void QuantizeActivations(const float* x, std::uint64_t n, std::int8_t* q, float* d, std::int32_t* sum);                // quantize.cc
+void ToQ8_0(const float* x, void* out, std::uint64_t n);                                                               // quantize.cc
 void PackActivations(const QuantizedActivations& x, std::uint32_t tokens, std::uint64_t blocks, PackedBlock* packed);  // tile.cc
 
 // vectors.cc
@@ -26,6 +27,7 @@ void Axpy(float scale, const float* x, float* y, std::uint64_t n);
 void AxpyF16(float scale, const std::uint16_t* x, float* y, std::uint64_t n);
 void AxpyRows(const Table::RowSum& sum);
 void AxpyRowsF16(const Table::RowSum& sum);
+void AxpyRowsQ8_0(const Table::RowSum& sum);
 void Mul(const float* a, const float* b, float* out, std::uint64_t n);
 void Add(const float* a, float* y, std::uint64_t n);
 void ToF16(const float* x, std::uint16_t* out, std::uint64_t n);

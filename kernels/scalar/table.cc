@@ -33,9 +33,11 @@ Table Make() {
   table.axpy_f16 = AxpyF16;
   table.axpy_rows = AxpyRows;
   table.axpy_rows_f16 = AxpyRowsF16;
+  table.axpy_rows_q8_0 = AxpyRowsQ8_0;
   table.mul = Mul;
   table.add = Add;
   table.to_f16 = ToF16;
+  table.to_q8_0 = ToQ8_0;
   table.rms_norm = RmsNorm;
   table.silu_mul = SiluMul;
   table.softmax = Softmax;

@@ -1,6 +1,7 @@
-// Elementwise kernels and dot products over f32 and f16 vectors of any length.
+// Elementwise kernels and dot products over f32 and f16 vectors of any length, and sums of rows of Q8_0.
 #include <cstdint>
 
+#include "kernels/quant_blocks.h"
 #include "kernels/scalar/half.h"
 #include "kernels/scalar/lanes.h"
 #include "kernels/scalar/scalar.h"
@@ -36,6 +37,11 @@ void AxpyF16(float scale, const std::uint16_t* x, float* y, std::uint64_t n) {
 
 namespace {
 
+// q d is exact: at most 8 bits times 11.
+void AxpyQ8_0(float scale, const BlockQ8_0* x, float* y, std::uint64_t n) {
+  for (std::uint64_t i = 0; i < n; ++i) y[i] = __builtin_fmaf(scale, static_cast<float>(x[i / 32].qs[i % 32]) * Load(x[i / 32].d), y[i]);
+}
+
 template <class Stored, class AxpyOf>
 void AddRows(const Table::RowSum& sum, const AxpyOf& axpy) {
   for (std::uint32_t t = 0; t < sum.n_y; ++t) {
@@ -50,6 +56,7 @@ void AddRows(const Table::RowSum& sum, const AxpyOf& axpy) {
 
 void AxpyRows(const Table::RowSum& sum) { AddRows<float>(sum, Axpy); }
 void AxpyRowsF16(const Table::RowSum& sum) { AddRows<std::uint16_t>(sum, AxpyF16); }
+void AxpyRowsQ8_0(const Table::RowSum& sum) { AddRows<BlockQ8_0>(sum, AxpyQ8_0); }
 
 void Mul(const float* a, const float* b, float* out, std::uint64_t n) {
   for (std::uint64_t i = 0; i < n; ++i) out[i] = a[i] * b[i];

@@ -91,7 +91,9 @@ void CheckModesAgree(const GoldenSet& set) {
   CHECK(checked >= 4);
 }
 
-void CheckFast(const GoldenSet& set) {
+void CheckFast(const GoldenSet& set, const std::vector<std::string>& extra) {
+  std::vector<std::string> options{"--compute", "fast"};
+  options.insert(options.end(), extra.begin(), extra.end());
   double kl = 0;
   int checked = 0;
   for (const VectorCase& one : ReadVectors(set.vectors)) {
@@ -99,7 +101,7 @@ void CheckFast(const GoldenSet& set) {
     CAPTURE(set.vectors.string(), one.name);
     const std::vector<std::int32_t> tokens = TeacherForced(one);
     const Matrix exact = GoldenLogits(set, one, tokens, {"--compute", "exact"});
-    const Matrix fast = GoldenLogits(set, one, tokens, {"--compute", "fast"});
+    const Matrix fast = GoldenLogits(set, one, tokens, options);
     REQUIRE(fast.rows == tokens.size());
     const double one_kl = MeanKl(exact, fast);
     CHECK(one_kl < kMostKl);

@@ -25,7 +25,7 @@ void CheckExact(const GoldenSet& set);
 void CheckModesAgree(const GoldenSet& set);
 
 // Every case in fast mode, teacher-forced over prompt and greedy tokens, against exact on the same tokens: KL below 1e-3, and every clear
-// argmax kept.
-void CheckFast(const GoldenSet& set);
+// argmax kept. `extra`: further options of the fast runs.
+void CheckFast(const GoldenSet& set, const std::vector<std::string>& extra = {});
 
 #endif  // VENEER_TESTS_E2E_GOLDEN_CHECK_H_

@@ -40,6 +40,10 @@ TEST_CASE("golden: fast stays within 1e-3 KL of exact and keeps every clear argm
   CheckFast(Fable());
 }
 
+TEST_CASE("golden: fast with --kv q8_0 stays within 1e-3 KL of exact and keeps every clear argmax, fable Q4_0") {
+  CheckFast(Fable(), {"--kv", "q8_0"});
+}
+
 TEST_CASE("golden: fast stays within 1e-3 KL of exact and keeps every clear argmax, the other quantizations") {
   const auto data = ExternalData();
   if (!data) return;

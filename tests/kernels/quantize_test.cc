@@ -1,4 +1,6 @@
 // Through the table of the built library: g++ 12 without -fno-ivopts is known to drop calls of such a function.
+#include <bit>
+#include <cstring>
 #include <limits>
 
 #include "kernels/kernels.h"
@@ -134,6 +136,89 @@ TEST_CASE("quantize_activations: the reconstruction is within half a step", "[ke
       const auto d = static_cast<double>(out.d[i / 32]);
       // x / d is rounded once before it is rounded to an integer: 127 u of a step.
       REQUIRE(std::fabs(d * out.q[i] - static_cast<double>(x[i])) <= d * (0.5 + 128 * kU));
+    }
+  }
+}
+
+// All finite halves >= 0 in ascending order: the bits count up.
+std::uint16_t SmallestHalfNotBelow(float value) {
+  std::uint16_t low = 0, high = 0x7c00;
+  while (low < high) {
+    const auto middle = static_cast<std::uint16_t>((low + high) / 2);
+    if (HalfValue(middle) < static_cast<double>(value))
+      low = static_cast<std::uint16_t>(middle + 1);
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// One block as bytes, the half first.
+std::vector<std::uint8_t> ExpectedQ8_0(std::span<const float> x) {
+  std::vector<std::uint8_t> block(34, 0);
+  float largest = 0;
+  bool is_finite = true;
+  for (const float value : x) {
+    is_finite = is_finite && std::isfinite(value);
+    largest = std::max(largest, std::fabs(value));
+  }
+  std::uint16_t half = is_finite ? SmallestHalfNotBelow(largest / 127) : 0x7c00;
+  if (half == 0x7c00) half = 0x7e00;
+  block[0] = static_cast<std::uint8_t>(half & 255);
+  block[1] = static_cast<std::uint8_t>(half >> 8);
+  if (half == 0 || half == 0x7e00) return block;
+  const auto d = static_cast<float>(HalfValue(half));
+  for (std::size_t j = 0; j < 32; ++j) {
+    const auto q = static_cast<int>(std::nearbyint(x[j] / d));
+    REQUIRE(std::abs(q) <= 127);
+    block[2 + j] = static_cast<std::uint8_t>(q);
+  }
+  return block;
+}
+
+TEST_CASE("to_q8_0: scales and integers are those of the definition, down to subnormal scales and up to the largest", "[kernels]") {
+  for (const double scale : {1.0, 1e-2, 1e-3, 5e-4, 1e-4, 1e-5, 7e-6, 1e-30, 1e-44, 1e6, 8.3e6, 8.4e6, 3e38}) {
+    Random random(17);
+    std::vector<float> x = RandomFloats(96, random, scale);
+    x.resize(128, 0.0F);  // and a block of zeros
+    for (const kernels::Table* table : Tables()) {
+      INFO(table->isa << " scale " << scale);
+      std::vector<std::uint8_t> out(1 + 4 * 34 + 1, 0x55);
+      table->to_q8_0(x.data(), out.data() + 1, x.size());
+      CHECK(out.front() == 0x55);
+      CHECK(out.back() == 0x55);
+      for (std::size_t b = 0; b < 4; ++b) {
+        const auto at = out.begin() + 1 + static_cast<std::ptrdiff_t>(34 * b);
+        CHECK(std::vector<std::uint8_t>(at, at + 34) == ExpectedQ8_0(std::span(x).subspan(32 * b, 32)));
+      }
+    }
+  }
+}
+
+TEST_CASE("to_q8_0: what is read back is within half a step, and a block with a NaN or an infinity reads back as NaN", "[kernels]") {
+  Random random(5);
+  for (const kernels::Table* table : Tables()) {
+    for (const double scale : {3.0, 1e-3, 1e-5}) {
+      INFO(table->isa << " scale " << scale);
+      const std::vector<float> x = RandomFloats(4096, random, scale);
+      std::vector<std::uint8_t> stored(x.size() / 32 * 34);
+      std::vector<float> back(x.size());
+      table->to_q8_0(x.data(), stored.data(), x.size());
+      table->dequantize[VNR_Q8_0](stored.data(), back.data(), x.size());
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        std::uint16_t half;
+        std::memcpy(&half, &stored[i / 32 * 34], sizeof half);
+        REQUIRE(std::fabs(static_cast<double>(back[i]) - static_cast<double>(x[i])) <= HalfValue(half) * (0.5 + 128 * kU));
+      }
+    }
+    for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> x(32, 1.0F), back(32);
+      x[9] = bad;
+      std::vector<std::uint8_t> stored(34);
+      table->to_q8_0(x.data(), stored.data(), 32);
+      CHECK(stored == ExpectedQ8_0(x));
+      table->dequantize[VNR_Q8_0](stored.data(), back.data(), 32);
+      for (const float value : back) CHECK(std::isnan(value));
     }
   }
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/kernels.h"
 #include "tests/kernels/oracle.h"
 #include "tests/support/catch.h"
@@ -64,6 +66,36 @@ TEST_CASE("axpy_rows and axpy_rows_f16: the bits of axpy row by row for any numb
         INFO(table->isa << " n " << n << ", " << n_y << " sums");
         CHECK(FirstDifference(y, std::span(expected).first(y.size())) == y.size());
         CHECK(FirstDifference(y_h, std::span(expected_h).first(y.size())) == y.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("axpy_rows_q8_0: the bits of axpy over the rows' values for any number of sums, rows and blocks, scales at any end",
+          "[kernels]") {
+  const auto type = std::ranges::find(StoredTypes(), static_cast<int>(VNR_Q8_0), &StoredType::type);
+  for (const Scales scales : {Scales::kUsual, Scales::kExtreme}) {
+    for (const std::uint64_t n : {32U, 64U, 96U, 128U, 160U}) {
+      Random random(n);
+      const std::uint64_t n_rows = 5, bytes = n / 32 * 34, row_bytes = bytes + 35, w_stride = n_rows + 2, y_stride = n + 3;
+      const std::uint32_t most = 7;
+      std::vector<std::uint8_t> rows(n_rows * row_bytes + 1, 0xff);  // rows begin at odd addresses too
+      const std::vector<float> w = RandomFloats(most * w_stride, random), start = RandomFloats(most * y_stride, random);
+      std::vector<float> expected = start;
+      for (std::uint64_t r = 0; r < n_rows; ++r) {
+        const std::vector<std::uint8_t> row = RandomRow(*type, n, random, scales);
+        std::ranges::copy(row, rows.begin() + 1 + static_cast<std::ptrdiff_t>(r * row_bytes));
+        const std::vector<double> wide = RowValues(*type, row.data(), n);
+        const std::vector<float> values(wide.begin(), wide.end());  // exact
+        for (std::uint32_t t = 0; t < most; ++t) Scalar().axpy(w[t * w_stride + r], values.data(), &expected[t * y_stride], n);
+      }
+      for (const kernels::Table* table : Tables()) {
+        for (std::uint32_t n_y = 1; n_y <= most; ++n_y) {
+          std::vector<float> y(start.begin(), start.begin() + static_cast<std::ptrdiff_t>(n_y * y_stride));
+          table->axpy_rows_q8_0({rows.data() + 1, row_bytes, n_rows, n, w.data(), w_stride, y.data(), y_stride, n_y});
+          INFO(table->isa << " n " << n << ", " << n_y << " sums");
+          CHECK(FirstDifference(y, std::span(expected).first(y.size())) == y.size());
+        }
       }
     }
   }

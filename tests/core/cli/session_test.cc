@@ -142,6 +142,7 @@ TEST_CASE("session: threads, context, cache type and compute mode reach the deco
   CHECK(session.mode() == ComputeMode::kExact);
   CHECK(session.stage_options().mode == ComputeMode::kExact);
   CHECK_FALSE(SessionOf({"generate"}).decoder_options(1).kv);
+  CHECK(SessionOf({"generate", "--kv", "q8_0"}).decoder_options(1).kv == KvType::kQ8_0);
 }
 
 TEST_CASE("session: over the budget nothing is staged or made, E501 names the terms; under it the decoder is made") {

@@ -179,6 +179,17 @@ TEST_CASE("decoder: logits are the same bits for 1, 2, 3 and 8 threads in both m
   }
 }
 
+TEST_CASE("decoder: with keys and values in q8_0 logits are the same bits for 1, 2, 3 and 8 threads and any batch") {
+  const Stack stack(OpenTiny({.hidden = 128, .ffn = 352, .n_heads = 6, .n_kv_heads = 2, .head_dim = 64, .matrix_type = VNR_Q4_0}));
+  const std::vector<TokenId> tokens = SomeTokens(70, stack.base().config().vocab);
+  const auto staged = stack.Stage(ComputeMode::kFast);
+  const std::vector<float> expected = LogitsOf(*MakeDecoder(staged, {.kv = KvType::kQ8_0}), tokens);
+  for (const std::uint32_t threads : {2U, 3U, 8U})
+    CHECK(LogitsOf(*MakeDecoder(staged, {.threads = threads, .kv = KvType::kQ8_0}), tokens) == expected);
+  for (const std::uint32_t batch : {1U, 3U, 33U})
+    CHECK(LogitsOf(*MakeDecoder(staged, {.threads = 2, .kv = KvType::kQ8_0, .max_batch = batch}), tokens, {1, 2, 40}) == expected);
+}
+
 TEST_CASE("decoder: exact logits are the same bits for every batch split, batch size and room for logits") {
   Stack stack(OpenTiny());
   stack.LowRank("model.embed_tokens", 2, 1).LowRank("model.layers.0.self_attn.q_proj", 4, 1);
@@ -321,6 +332,18 @@ TEST_CASE("decoder: options that cannot be met are refused with E901 naming the 
   refused(ComputeMode::kFast, {.context = 0}, "-c");
   refused(ComputeMode::kFast, {.context = 129}, "-c");
   refused(ComputeMode::kExact, {.kv = KvType::kF16}, "--kv");
+  refused(ComputeMode::kExact, {.kv = KvType::kQ8_0}, "--kv");
+  for (const std::uint32_t head_dim : {16U, 48U}) {
+    const Stack narrow(OpenTiny({.arch = "qwen3", .head_dim = head_dim}));
+    const auto staged = narrow.Stage(ComputeMode::kFast);
+    const auto decoder = Decoder::Create(staged, {.kv = KvType::kQ8_0});
+    REQUIRE_FALSE(decoder);
+    CHECK(decoder.error().code == Code::USAGE);
+    CHECK(decoder.error().at == "--kv");
+    for (const std::string& part : {std::string("q8_0"), std::string("32"), std::to_string(head_dim), std::string("f16")})
+      CHECK(decoder.error().detail.find(part) != std::string::npos);
+    CHECK_FALSE(Decoder::PlannedMemory(*staged, {.kv = KvType::kQ8_0}));
+  }
   CHECK(MakeDecoder(stack.Stage(ComputeMode::kExact))->cache().type() == KvType::kF32);
   CHECK(MakeDecoder(stack.Stage(ComputeMode::kFast))->cache().type() == KvType::kF16);
 }

@@ -17,6 +17,16 @@ TEST_CASE("K/V cache: bytes are 2 x layers x context x kv heads x head_dim x ele
   const auto base = OpenTiny({.n_layers = 3, .hidden = 64, .n_heads = 4, .n_kv_heads = 2});
   CHECK(KvCache::Bytes(base->config(), 100, KvType::kF16) == 2ULL * 3 * 100 * 2 * 16 * 2);
   CHECK(KvCache::Bytes(base->config(), 100, KvType::kF32) == 2ULL * 3 * 100 * 2 * 16 * 4);
+  const auto wide = OpenTiny({.n_layers = 3, .hidden = 64, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64});
+  CHECK(KvCache::Bytes(wide->config(), 100, KvType::kQ8_0) == 2ULL * 3 * 100 * 2 * (64 / 32 * 34));  // blocks of 34 bytes
+}
+
+TEST_CASE("K/V cache: its types are known by the names of the tensor types, and no other name is one") {
+  CHECK(ParseKvType("f16") == KvType::kF16);
+  CHECK(ParseKvType("f32") == KvType::kF32);
+  CHECK(ParseKvType("q8_0") == KvType::kQ8_0);
+  for (const char* const name : {"", "Q8_0", "bf16", "q4_0"}) CHECK_FALSE(ParseKvType(name));
+  CHECK(KvTypeName(KvType::kQ8_0) == "q8_0");
 }
 
 TEST_CASE("K/V cache: one filled under A is refused by a decoder of B with E616 that names both, and B goes on with its own") {
@@ -58,10 +68,11 @@ TEST_CASE("K/V cache: one filled in fast mode is refused in exact mode, although
 }
 
 TEST_CASE("K/V cache: one of another length or type is refused with E901") {
-  const Stack stack(OpenTiny());
+  const Stack stack(OpenTiny({.head_dim = 32}));
   const auto staged = stack.Stage(ComputeMode::kFast);
   const auto decoder = MakeDecoder(staged, {.context = 64});
-  for (const DecoderOptions& other : {DecoderOptions{.context = 128}, DecoderOptions{.context = 64, .kv = KvType::kF32}}) {
+  for (const DecoderOptions& other : {DecoderOptions{.context = 128}, DecoderOptions{.context = 64, .kv = KvType::kF32},
+                                      DecoderOptions{.context = 64, .kv = KvType::kQ8_0}}) {
     const auto from = MakeDecoder(staged, other);
     const Status exchanged = decoder->ExchangeCache(from->cache());
     REQUIRE_FALSE(exchanged);
@@ -70,19 +81,21 @@ TEST_CASE("K/V cache: one of another length or type is refused with E901") {
 }
 
 TEST_CASE("K/V cache: switching back to a composition whose cache was kept goes on without prefill, bit for bit") {
-  const auto base = OpenTiny();
+  const auto base = OpenTiny({.head_dim = 32});
   const Stack stack(base);
   const auto staged = stack.Stage(ComputeMode::kFast);
   const std::vector<TokenId> tokens = SomeTokens(20, base->config().vocab);
-  const auto whole = MakeDecoder(staged);
-  const std::vector<float> expected = LogitsOf(*whole, tokens, {12, 8});
+  for (const KvType kv : {KvType::kF16, KvType::kQ8_0}) {
+    const auto whole = MakeDecoder(staged, {.kv = kv});
+    const std::vector<float> expected = LogitsOf(*whole, tokens, {12, 8});
 
-  const auto first = MakeDecoder(staged), second = MakeDecoder(staged);
-  (void)LogitsOf(*first, {tokens.begin(), tokens.begin() + 12});
-  REQUIRE(second->ExchangeCache(first->cache()));
-  CHECK(second->cache().position() == 12);
-  const std::vector<float> rest = LogitsOf(*second, {tokens.begin() + 12, tokens.end()});
-  CHECK(std::equal(rest.begin(), rest.end(), expected.end() - static_cast<std::ptrdiff_t>(rest.size())));
+    const auto first = MakeDecoder(staged, {.kv = kv}), second = MakeDecoder(staged, {.kv = kv});
+    (void)LogitsOf(*first, {tokens.begin(), tokens.begin() + 12});
+    REQUIRE(second->ExchangeCache(first->cache()));
+    CHECK(second->cache().position() == 12);
+    const std::vector<float> rest = LogitsOf(*second, {tokens.begin() + 12, tokens.end()});
+    CHECK(std::equal(rest.begin(), rest.end(), expected.end() - static_cast<std::ptrdiff_t>(rest.size())));
+  }
 }
 
 TEST_CASE("K/V cache: truncating to a position forgets what came after it, and never invents positions") {

@@ -25,6 +25,18 @@ TEST_CASE("plan: scratch and K/V known beforehand are what a decoder without ove
   }
 }
 
+TEST_CASE("plan: keys and values in q8_0 take 34 bytes for each 32 numbers, in the plan and in the decoder") {
+  const Stack stack(OpenTiny({.n_kv_heads = 2, .head_dim = 64}));
+  const auto staged = stack.Stage(ComputeMode::kFast);
+  const DecoderOptions options{.context = 50, .kv = KvType::kQ8_0};
+  const std::uint64_t expected = std::uint64_t{stack.base().config().n_layers} * 2 * 50 * 2 * (2 * 34);
+  CHECK(Decoder::PlannedMemory(stack.base().config(), ComputeMode::kFast, options).kv_bytes == expected);
+  const auto planned = Decoder::PlannedMemory(*staged, options);
+  REQUIRE(planned);
+  CHECK(planned->kv_bytes == expected);
+  CHECK(MakeDecoder(staged, options)->cache().row_bytes() == 2 * 2 * 34);
+}
+
 TEST_CASE("plan: with overlays staged it knows to the byte what a decoder then holds, more than of the base alone by what they need") {
   const std::string layer = "model.layers.1.";
   Stack stack(OpenTiny());

@@ -87,6 +87,15 @@ TEST_CASE("hf config: a missing, mistyped or impossible number is named by its p
   damaged("num_attention_heads", 12, "/num_attention_heads");
   damaged("head_dim", 15, "/head_dim");
   damaged("rope_theta", 0, "/rope_theta");
+  damaged("rope_theta", 1e-320, "/rope_theta");                                               // 0 in f32
+  damaged("rope_scaling", {{"type", "linear"}, {"factor", 1e-300}}, "/rope_scaling/factor");  // an infinite frequency
+  damaged("rope_scaling",
+          {{"rope_type", "llama3"},
+           {"factor", 1e-300},
+           {"low_freq_factor", 1},
+           {"high_freq_factor", 4},
+           {"original_max_position_embeddings", 64}},
+          "/rope_scaling/factor");
   damaged("rms_norm_eps", -1.0, "/rms_norm_eps");
 }
 
