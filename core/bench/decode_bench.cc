@@ -1,5 +1,7 @@
 #include "core/bench/decode_bench.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -62,6 +64,10 @@ Result<double> MsOfFeed(Decoder& decoder, std::span<const TokenId> tokens) {
 }
 
 Result<double> TokensPerS(Decoder& decoder, const Series& series) {
+  if (const std::uint32_t context = decoder.cache().context(); std::uint64_t{series.depth} + series.tokens > context)
+    return Fail(Code::CONTEXT_FULL, "context",
+                fmt::format("{} tokens behind {}, the context has {}; give a larger -c, if the model allows it, or fewer tokens",
+                            series.tokens, series.depth, context));
   decoder.cache().Truncate(std::min(series.depth, decoder.cache().position()));
   if (const std::uint32_t lacking = series.depth - decoder.cache().position(); lacking > 0)
     VENEER_TRY(MsOfFeed(decoder, SomeTokens(decoder, lacking)));
