@@ -53,14 +53,8 @@ class Bench {
     return MsSince(start);
   }
 
-  void ForgetStamps() const {
-    for (const auto& entry : fs::directory_iterator(root_ / "veneer/verified"))
-      if (!entry.path().has_extension()) fs::remove(entry.path());
-  }
-  void ForgetMidstates() const {
-    for (const auto& entry : fs::directory_iterator(root_ / "veneer/verified"))
-      if (entry.path().has_extension()) fs::remove(entry.path());
-  }
+  void ForgetStamps() const { Forget(false); }
+  void ForgetMidstates() const { Forget(true); }
 
   // Pages that nobody maps go; the files were synced when they were imported.
   Status DropFromMemory() const {
@@ -85,6 +79,12 @@ class Bench {
   }
 
  private:
+  // Stamps are called as their blob is, midstates have an extension besides.
+  void Forget(bool with_extension) const {
+    for (const auto& entry : fs::directory_iterator(root_ / "veneer/verified"))
+      if (entry.path().has_extension() == with_extension) fs::remove(entry.path());
+  }
+
   Status EachBlob(const std::function<Status(const UniqueFd& fd, const std::string& name)>& body) const {
     for (const auto& entry : fs::directory_iterator(root_ / "blobs/sha256")) {
       const UniqueFd fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));

@@ -32,15 +32,15 @@ class ThreadPool {
   // two workers that only spin lose to one.
   void Barrier();
 
+  struct Range {  // [begin, end)
+    std::uint64_t begin, end;
+  };
   // Inside Run: the next items of n that no worker has taken since the last barrier or the start; empty when none is left. At most
   // `at_most`, and fewer towards the end, so that all finish together though one core may be slower than another, which on shared
   // machines is the rule. All workers give the same n.
-  struct Range {
-    std::uint64_t begin, end;
-  };
   Range Claim(std::uint64_t n, std::uint64_t at_most);
 
-  // The part of n items that a worker owns when they are split evenly and in order: [begin, end).
+  // The part of n items that a worker owns when they are split evenly and in order.
   [[nodiscard]] Range Share(std::uint64_t n, std::uint32_t worker) const {
     return {n * worker / n_workers_, n * (worker + 1) / n_workers_};
   }
