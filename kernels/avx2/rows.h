@@ -46,17 +46,16 @@ void DequantizeRow(const void* src, float* dst, std::uint64_t n) {
 
 // ---- one token ----
 
-// Two rows at once: two streams from memory, eight accumulators.
-template <class Type>
-VENEER_INLINE void DotTwoRows(const void* row0, const void* row1, std::uint64_t cols, const float* x, float out[2]) {
-  const void* rows[2] = {row0, row1};
-  __m256 sum[2][4], w[4];
-  for (int r = 0; r < 2; ++r) {
+// Some rows at once, each a stream from memory with four accumulators.
+template <class Type, int kRows>
+VENEER_INLINE void DotStreams(const void* const* rows, std::uint64_t cols, const float* x, float* out) {
+  __m256 sum[kRows][4], w[4];
+  for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_setzero_ps();
   }
   const std::uint64_t blocks = cols / kLanes;
   for (std::uint64_t b = 0; b < blocks; ++b) {
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < kRows; ++r) {
       if constexpr (Type::kBlock == 1) {  // factors of adapters and K/V rows are short on arithmetic: reading is all there is
         constexpr std::size_t kBytes = kLanes * Type::kBlockBytes;
         PrefetchAhead<kBytes>(static_cast<const std::uint8_t*>(rows[r]) + b * kBytes);
@@ -69,32 +68,38 @@ VENEER_INLINE void DotTwoRows(const void* row0, const void* row1, std::uint64_t 
     const std::uint64_t rest = cols % kLanes;
     if (rest != 0) {
       const Padded<kLanes, float> tail(x + kLanes * blocks, rest, 0.0f);
-      for (int r = 0; r < 2; ++r) {
+      for (int r = 0; r < kRows; ++r) {
         DecodeTail<Type>(rows[r], kLanes * blocks, rest, w);
         for (int v = 0; v < 4; ++v) sum[r][v] = _mm256_fmadd_ps(w[v], _mm256_load_ps(tail.values + 8 * v), sum[r][v]);
       }
     }
   }
-  for (int r = 0; r < 2; ++r) out[r] = SumLanes(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+  for (int r = 0; r < kRows; ++r) out[r] = SumLanes(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
 }
 
+// Rows far apart are streams of their own, and short ones are read the faster the more of them there are: rows r, r + n / kRows, ... Two
+// of the quantized types, whose decoding needs the registers; the rows left over are multiplied in pairs and alone.
 template <class Type>
 void DotRowsOneToken(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, float* y) {
-  const std::uint32_t half = (n_rows + 1) / 2;  // rows r and r + half: far apart, so that the prefetcher sees two streams
-  for (std::uint32_t r = 0; r < half; ++r) {
-    const bool both = r + half < n_rows;
-    float out[2];
-    DotTwoRows<Type>(rows[r], rows[both ? r + half : r], cols, x, out);
-    y[r] = out[0];
-    if (both) y[r + half] = out[1];
+  constexpr std::uint32_t kRows = Type::kBlock == 1 ? 4 : 2;
+  const std::uint32_t apart = n_rows / kRows;
+  const void* streams[kRows];
+  float out[kRows];
+  for (std::uint32_t r = 0; r < apart; ++r) {
+    for (std::uint32_t k = 0; k < kRows; ++k) streams[k] = rows[k * apart + r];
+    DotStreams<Type, kRows>(streams, cols, x, out);
+    for (std::uint32_t k = 0; k < kRows; ++k) y[k * apart + r] = out[k];
   }
+  std::uint32_t r = kRows * apart;
+  for (; r + 2 <= n_rows; r += 2) DotStreams<Type, 2>(rows + r, cols, x, y + r);
+  if (r < n_rows) DotStreams<Type, 1>(rows + r, cols, x, y + r);
 }
 
 // ---- several tokens ----
 
 inline constexpr int kTileRows = 8;           // decoded together; the products take kRegisterRows of them at a time
 inline constexpr int kTileTokens = 24;        // share one decoding
-inline constexpr int kRegisterRows = 4;       // 4 x 3 sums, 3 values of x and a weight fill the 16 registers
+inline constexpr int kRegisterRows = 4;       // 4 x 3 sums, 3 values of x and a weight fill 16 registers; 4 x 6, 6 and one 31 of 32
 inline constexpr std::uint64_t kChunk = 256;  // columns decoded at once: 8 KiB of weights beside 3 KiB of x in the L1 cache
 
 struct Tile {
@@ -102,37 +107,54 @@ struct Tile {
   alignas(32) float panel[kTileRows][kChunk];
 };
 
-// lanes[t][r] += w[r][i] x[t][i] over n columns, n a multiple of 32, for kRegisterRows rows and at
-// most 3 tokens. One group of eight lanes at a time, so that the sums fit registers.
-template <int kTokens>
-VENEER_INLINE void MultiplyPanel(const float (*w)[kChunk], const float* x, std::uint64_t x_stride, std::uint64_t n,
-                                 float (*lanes)[kTileRows][kLanes], int first_row) {
-  for (std::uint64_t j = 0; j < kLanes; j += 8) {
-    __m256 sum[kTokens][kRegisterRows];
-    for (int t = 0; t < kTokens; ++t) {
-      for (int r = 0; r < kRegisterRows; ++r) sum[t][r] = _mm256_load_ps(lanes[t][first_row + r] + j);
-    }
-    for (std::uint64_t i = j; i < n; i += kLanes) {
-      __m256 value[kTokens];
-      for (int t = 0; t < kTokens; ++t) value[t] = _mm256_loadu_ps(x + static_cast<std::uint64_t>(t) * x_stride + i);
-      for (int r = 0; r < kRegisterRows; ++r) {
-        const __m256 wide = _mm256_load_ps(w[first_row + r] + i);
-        for (int t = 0; t < kTokens; ++t) sum[t][r] = _mm256_fmadd_ps(wide, value[t], sum[t][r]);
+// A panel for kTokens tokens with vectors of 256 bits: lanes[t][r] += w[r][i] x[t][i] over n columns, n a multiple of 32, for kRegisterRows
+// rows. One group of eight lanes at a time, so that the sums fit registers.
+struct Panel256 {
+  static constexpr int kMostTokens = 3;
+
+  template <int kTokens>
+  VENEER_INLINE void Multiply(const float (*w)[kChunk], const float* x, std::uint64_t x_stride, std::uint64_t n,
+                              float (*lanes)[kTileRows][kLanes], int first_row) {
+    for (std::uint64_t j = 0; j < kLanes; j += 8) {
+      __m256 sum[kTokens][kRegisterRows];
+      for (int t = 0; t < kTokens; ++t) {
+        for (int r = 0; r < kRegisterRows; ++r) sum[t][r] = _mm256_load_ps(lanes[t][first_row + r] + j);
+      }
+      for (std::uint64_t i = j; i < n; i += kLanes) {
+        __m256 value[kTokens];
+        for (int t = 0; t < kTokens; ++t) value[t] = _mm256_loadu_ps(x + static_cast<std::uint64_t>(t) * x_stride + i);
+        for (int r = 0; r < kRegisterRows; ++r) {
+          const __m256 wide = _mm256_load_ps(w[first_row + r] + i);
+          for (int t = 0; t < kTokens; ++t) sum[t][r] = _mm256_fmadd_ps(wide, value[t], sum[t][r]);
+        }
+      }
+      for (int t = 0; t < kTokens; ++t) {
+        for (int r = 0; r < kRegisterRows; ++r) _mm256_store_ps(lanes[t][first_row + r] + j, sum[t][r]);
       }
     }
-    for (int t = 0; t < kTokens; ++t) {
-      for (int r = 0; r < kRegisterRows; ++r) _mm256_store_ps(lanes[t][first_row + r] + j, sum[t][r]);
-    }
   }
-}
+};
 
-// All rows of the panel for kTokens tokens: x stays in the L1 cache from one row group to the next.
-template <int kTokens>
+// All rows of the panel for kTokens tokens from `token` on: x stays in the L1 cache from one row group to the next.
+template <class Panel, int kTokens>
 VENEER_INLINE void MultiplyRows(Tile& tile, int token, const float* x, std::uint64_t x_stride, std::uint64_t n) {
-  for (int r = 0; r < kTileRows; r += kRegisterRows) MultiplyPanel<kTokens>(tile.panel, x, x_stride, n, tile.lanes + token, r);
+  const float* first = x + static_cast<std::uint64_t>(token) * x_stride;
+  for (int r = 0; r < kTileRows; r += kRegisterRows)
+    Panel::template Multiply<kTokens>(tile.panel, first, x_stride, n, tile.lanes + token, r);
 }
 
-template <class Type>
+// For all tokens, as many at once as the panel takes; four are better two and two than three and one.
+template <class Panel>
+VENEER_INLINE void MultiplyTokens(Tile& tile, int tokens, const float* x, std::uint64_t x_stride, std::uint64_t n) {
+  int t = 0;
+  for (; tokens - t >= Panel::kMostTokens && tokens - t != 4; t += Panel::kMostTokens)
+    MultiplyRows<Panel, Panel::kMostTokens>(tile, t, x, x_stride, n);
+  for (; tokens - t >= 3 && tokens - t != 4; t += 3) MultiplyRows<Panel, 3>(tile, t, x, x_stride, n);
+  for (; tokens - t >= 2; t += 2) MultiplyRows<Panel, 2>(tile, t, x, x_stride, n);
+  if (t < tokens) MultiplyRows<Panel, 1>(tile, t, x, x_stride, n);
+}
+
+template <class Type, class Panel>
 void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float* x, std::uint64_t x_stride, int tokens, Tile& tile) {
   for (int t = 0; t < tokens; ++t) {
     for (int r = 0; r < kTileRows; ++r) {
@@ -149,20 +171,7 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
         Store32(block, tile.panel[r] + i);
       }
     }
-    for (int t = 0; t < tokens;) {
-      const float* part = x + static_cast<std::uint64_t>(t) * x_stride + first;
-      const int left = tokens - t;
-      if (left == 1) {
-        MultiplyRows<1>(tile, t, part, x_stride, n);
-        t += 1;
-      } else if (left == 2 || left == 4) {
-        MultiplyRows<2>(tile, t, part, x_stride, n);
-        t += 2;
-      } else {
-        MultiplyRows<3>(tile, t, part, x_stride, n);
-        t += 3;
-      }
-    }
+    MultiplyTokens<Panel>(tile, tokens, x + first, x_stride, n);
   }
   if constexpr (Type::kBlock == 1) {
     const std::uint64_t rest = cols - whole;
@@ -173,7 +182,7 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
     }
     for (int t = 0; t < tokens; ++t) {
       const Padded<kLanes, float> tail(x + static_cast<std::uint64_t>(t) * x_stride + whole, rest, 0.0f);
-      MultiplyRows<1>(tile, t, tail.values, 0, kLanes);
+      MultiplyRows<Panel, 1>(tile, t, tail.values, 0, kLanes);
     }
   }
 }
@@ -242,7 +251,7 @@ void DotShortRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t c
   }
 }
 
-template <class Type>
+template <class Type, class Panel>
 void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
                           std::uint32_t tokens, float* y, std::uint64_t y_stride) {
   Tile tile;
@@ -251,7 +260,7 @@ void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::ui
     for (std::uint32_t r = 0; r < kTileRows; ++r) group[r] = rows[first + r < n_rows ? first + r : n_rows - 1];
     for (std::uint32_t t = 0; t < tokens; t += kTileTokens) {
       const std::uint32_t count = tokens - t < kTileTokens ? tokens - t : kTileTokens;
-      DotTile<Type>(group, cols, x + t * x_stride, x_stride, static_cast<int>(count), tile);
+      DotTile<Type, Panel>(group, cols, x + t * x_stride, x_stride, static_cast<int>(count), tile);
       for (std::uint32_t u = 0; u < count; ++u) {
         for (std::uint32_t r = 0; r < kTileRows && first + r < n_rows; ++r) {
           const float* lane = tile.lanes[u][r];
@@ -263,7 +272,7 @@ void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::ui
   }
 }
 
-template <class Type>
+template <class Type, class Panel = Panel256>
 void DotRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
              std::uint32_t tokens, float* y, std::uint64_t y_stride) {
   if (tokens == 1) {
@@ -271,7 +280,7 @@ void DotRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, 
   } else if (cols <= kChunk && cols % kLanes == 0) {
     DotShortRows<Type>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
   } else {
-    DotRowsSeveralTokens<Type>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
+    DotRowsSeveralTokens<Type, Panel>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
   }
 }
 

@@ -20,6 +20,8 @@ extern const Q8Kernels kQ8_0;                               // q8_0.cc
 extern const Q8Kernels kQ4_K, kQ5_K;                        // q4_k.cc
 extern const Q8Kernels kQ2_K, kQ3_K, kQ6_K;                 // sixteens.cc
 
+extern const Table::DotRows kDotRowsF32, kDotRowsF16, kDotRowsBF16;  // floats.cc
+
 void PackActivations(const QuantizedActivations& x, std::uint32_t tokens, std::uint64_t blocks, PackedBlock* packed);  // tile.cc
 
 }  // namespace veneer::kernels::avx512

@@ -10,7 +10,7 @@ void Replace(Table& table, int type, const avx512::Q8Kernels& kernels) {
   table.multiply_tile[type] = kernels.multiply_tile;
 }
 
-// Integer products gain from VNNI; all else is the AVX2 table's.
+// Integer products gain from VNNI, those of floats for several tokens from wide vectors; all else is the AVX2 table's.
 Table Make() {
   using namespace avx512;  // NOLINT: this function only lists its members
   Table table = Avx2Table();
@@ -26,6 +26,9 @@ Table Make() {
   Replace(table, VNR_Q5_K, kQ5_K);
   Replace(table, VNR_Q6_K, kQ6_K);
   Replace(table, VNR_IQ4_NL, kIq4Nl);
+  table.dot_rows[VNR_F32] = kDotRowsF32;
+  table.dot_rows[VNR_F16] = kDotRowsF16;
+  table.dot_rows[VNR_BF16] = kDotRowsBF16;
   table.pack_activations = PackActivations;
   return table;
 }

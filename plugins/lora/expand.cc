@@ -35,11 +35,14 @@ void ExpandBF16(const ExpandCall& call) { ExpandOf<BF16>(call); }
 }  // namespace scalar
 
 Expand SelectExpand(std::uint32_t dtype, [[maybe_unused]] std::uint64_t cpu_features) {
-#if defined(VENEER_LORA_AVX2)
-  if (veneer::kernels::PermitsAvx2(cpu_features))
-    return dtype == VNR_F16 ? avx2::ExpandF16 : dtype == VNR_BF16 ? avx2::ExpandBF16 : avx2::ExpandF32;
+  const auto of_type = [dtype](Expand f32, Expand f16, Expand bf16) { return dtype == VNR_F16 ? f16 : dtype == VNR_BF16 ? bf16 : f32; };
+#if defined(VENEER_LORA_X86)
+  if (veneer::kernels::PermitsAvx2(cpu_features)) {
+    if ((cpu_features & VNR_CPU_AVX512) != 0) return of_type(avx512::ExpandF32, avx512::ExpandF16, avx512::ExpandBF16);
+    return of_type(avx2::ExpandF32, avx2::ExpandF16, avx2::ExpandBF16);
+  }
 #endif
-  return dtype == VNR_F16 ? scalar::ExpandF16 : dtype == VNR_BF16 ? scalar::ExpandBF16 : scalar::ExpandF32;
+  return of_type(scalar::ExpandF32, scalar::ExpandF16, scalar::ExpandBF16);
 }
 
 }  // namespace veneer_lora

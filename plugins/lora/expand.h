@@ -38,6 +38,11 @@ void ExpandF32(const ExpandCall& call);
 void ExpandF16(const ExpandCall& call);
 void ExpandBF16(const ExpandCall& call);
 }  // namespace avx2
+namespace avx512 {
+void ExpandF32(const ExpandCall& call);
+void ExpandF16(const ExpandCall& call);
+void ExpandBF16(const ExpandCall& call);
+}  // namespace avx512
 
 }  // namespace veneer_lora
 

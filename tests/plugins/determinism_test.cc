@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/kernels.h"
 #include "tests/plugins/kinds.h"
 #include "tests/support/catch.h"
 
@@ -103,11 +104,13 @@ TEST_CASE("every kind: pointers off by 4 to 60 bytes and other strides give the 
 
 TEST_CASE("every kind: the instruction set that the host permits does not change a bit") {
   ForEveryKind([](const Subject& subject, const Binding&, const std::vector<float>& reference) {
-    TestHost host;
-    host.set_cpu_features(0);
-    Binding scalar(host, *subject.example.kind, subject.example.site, subject.example.tensors, subject.example.params);
-    REQUIRE(scalar.Ready(&subject.example.base));
-    CHECK(SameBits(subject.Run(scalar, {}), reference));
+    for (const std::uint64_t narrower : {std::uint64_t{0}, veneer::kernels::kAvx2Features & AllCpuFeatures()}) {
+      TestHost host;
+      host.set_cpu_features(narrower);
+      Binding binding(host, *subject.example.kind, subject.example.site, subject.example.tensors, subject.example.params);
+      REQUIRE(binding.Ready(&subject.example.base));
+      CHECK(SameBits(subject.Run(binding, {}), reference));
+    }
   });
 }
 

@@ -52,6 +52,12 @@ const vnr_kind& StaticKind(const std::string& id) {
   throw std::out_of_range("no static kind " + id);
 }
 
+std::uint64_t AllCpuFeatures() {
+  const std::string_view best = veneer::kernels::Runnable().tables[0]->isa;
+  if (best == "scalar") return 0;
+  return veneer::kernels::kAvx2Features | (best == "avx512" ? std::uint64_t{VNR_CPU_AVX512} : 0);
+}
+
 TestHost::TestHost() {
   raw_.struct_size = sizeof raw_;
   raw_.abi_minor = VNR_ABI_MINOR;
@@ -82,8 +88,7 @@ TestHost::TestHost() {
     for (std::uint32_t i = 0; i < n; ++i) fn(context, i);
     return VNR_OK;
   };
-  raw_.cpu_features = VNR_CPU_AVX2 | VNR_CPU_FMA | VNR_CPU_F16C;
-  if (veneer::kernels::Runnable().count == 1) raw_.cpu_features = 0;
+  raw_.cpu_features = AllCpuFeatures();
 }
 
 Stored Store(std::uint32_t dtype, std::vector<std::uint64_t> dims, const std::vector<double>& values) {

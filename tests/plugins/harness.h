@@ -18,6 +18,9 @@ namespace plugin_test {
 const vnr_kind& StaticKind(const std::string& id);  // from vnr_static_entries; throws std::out_of_range
 std::vector<const vnr_entry*> StaticEntries();
 
+// What a host permits on this machine: VNR_CPU_*.
+std::uint64_t AllCpuFeatures();
+
 class TestHost {
  public:
   TestHost();
