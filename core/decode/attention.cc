@@ -138,7 +138,7 @@ void Attention::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t layer,
   const std::uint32_t at_once = batch.tokens == 1 ? kHeadsAtOnceOfOneToken : kHeadsAtOnce;
   const std::uint32_t parts = (group + at_once - 1) / at_once, items_of_token = n_kv_heads_ * parts;
   const std::uint64_t n_items = std::uint64_t{batch.tokens} * items_of_token;
-  for (auto mine = pool.Claim(n_items, 1); mine.begin < mine.end; mine = pool.Claim(n_items, 1)) {
+  for (auto mine = pool.Claim(n_items, 1, worker); mine.begin < mine.end; mine = pool.Claim(n_items, 1, worker)) {
     const auto t = static_cast<std::uint32_t>(mine.begin / items_of_token),
                of_token = static_cast<std::uint32_t>(mine.begin % items_of_token);
     const std::uint32_t in_group = of_token % parts * at_once;

@@ -227,8 +227,8 @@ void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
     io.scratch = reinterpret_cast<void*>(aligned + embedding_needs_.prepared * kTokenBlock);
     io.ids = tokens.data() + t0;
     for (const OverlayBinding* overlay : overlays) {
-      if (overlay->program().prepare_units > 0) overlay->Prepare(io, 0, overlay->program().prepare_units);
-      overlay->Apply(io, 0, config_->hidden);
+      if (overlay->program().prepare_units > 0) overlay->hot().Prepare(io, 0, overlay->program().prepare_units);
+      overlay->hot().Apply(io, 0, config_->hidden);
     }
   }
 }

@@ -104,18 +104,19 @@ LinearGroup::LinearGroup(const StagedComposition& composition, const std::vector
 }
 
 void LinearGroup::PlanSite(const StagedComposition& composition, const Site& site) {
-  SitePlan plan{};
-  plan.site = &site;
-  plan.staged = &composition.at(site);
-  const DType dtype = plan.staged->weight.dtype;
+  const StagedSite& staged = composition.at(site);
+  const DType dtype = staged.weight.dtype;
+  SitePlan plan{.out = site.out, .weight = staged.weight, .rows = staged.rows, .bias = staged.bias};
   plan.is_quantized = is_fast_ && kernels_->dot_rows_q8[dtype] != nullptr;
   plan.row_bytes = RowBytes(dtype, site.in);
 
   std::uint64_t quantum = 1, plugin_scratch = 0;
-  for (const OverlayBinding* binding : plan.staged->overlays) {
-    quantum = std::lcm(quantum, std::uint64_t{binding->program().lane_quantum});
-    plugin_scratch = std::max(plugin_scratch, binding->program().thread_scratch_bytes);
-    plan.overlays.push_back({binding, 0, 0, 0, true});
+  for (const OverlayBinding* binding : staged.overlays) {
+    const vnr_program& program = binding->program();
+    quantum = std::lcm(quantum, std::uint64_t{program.lane_quantum});
+    plugin_scratch = std::max(plugin_scratch, program.thread_scratch_bytes);
+    plan.overlays.push_back(
+        {.calls = binding->hot(), .binding = binding, .prepare_units = program.prepare_units, .det_level = program.det_level});
   }
   plan.tile = RoundUp(kTileLanes, quantum);
   const bool has_tiles = plan.is_quantized && kernels_->multiply_tile[dtype] != nullptr;
@@ -136,7 +137,9 @@ void LinearGroup::PlanVersions(SitePlan& plan) {
   std::uint64_t version = 0;
   for (auto overlay = plan.overlays.rbegin(); overlay != plan.overlays.rend(); ++overlay) {
     overlay->x_offset = version;
-    if ((overlay->binding->program().flags & VNR_TRANSFORMS_X) == 0) continue;
+    const vnr_program& program = overlay->binding->program();
+    if ((program.flags & VNR_TRANSFORMS_X) == 0) continue;
+    overlay->transform_units = static_cast<std::uint32_t>((in_ + program.transform_unit - 1) / program.transform_unit);
     version = needs_.x_floats;
     overlay->transformed_offset = version;
     needs_.x_floats += AlignUp(in_);
@@ -146,17 +149,18 @@ void LinearGroup::PlanVersions(SitePlan& plan) {
 
 void LinearGroup::PlanPrepared(SitePlan& plan) {
   const auto shares = [](const OverlayPlan& mine) {
-    return [&mine](const OverlayPlan& other) {
-      return other.prepares && other.x_offset == mine.x_offset && other.binding->SharesPrepared(*mine.binding);
-    };
+    return [&mine](const OverlayPlan& other) { return other.x_offset == mine.x_offset && other.binding->SharesPrepared(*mine.binding); };
   };
   for (OverlayPlan& mine : plan.overlays) {
     const OverlayPlan* same = nullptr;
     for (const SitePlan& earlier : plans_)
       if (const auto found = std::ranges::find_if(earlier.overlays, shares(mine)); found != earlier.overlays.end()) same = &*found;
-    mine.prepares = same == nullptr;
     mine.prepared_offset = same == nullptr ? needs_.prepared_bytes : same->prepared_offset;
-    if (mine.prepares) needs_.prepared_bytes += AlignUp(mine.binding->program().prepared_bytes_per_token);
+    if (same == nullptr) {
+      needs_.prepared_bytes += AlignUp(mine.binding->program().prepared_bytes_per_token);
+    } else {
+      mine.prepare_units = 0;
+    }
   }
 }
 
@@ -187,10 +191,8 @@ vnr_io LinearGroup::IoAt(const OverlayPlan& plan, std::uint32_t x_row, std::uint
 void LinearGroup::MakeVersions(std::uint32_t row, std::uint32_t tokens, std::uint32_t worker, LinearScratch& scratch) const {
   for (const SitePlan& plan : plans_) {
     for (auto overlay = plan.overlays.rbegin(); overlay != plan.overlays.rend(); ++overlay) {
-      const vnr_program& program = overlay->binding->program();
-      if ((program.flags & VNR_TRANSFORMS_X) == 0) continue;
-      const auto units = static_cast<std::uint32_t>((in_ + program.transform_unit - 1) / program.transform_unit);
-      overlay->binding->Transform(IoAt(*overlay, row, 0, tokens, worker, scratch), 0, units);
+      if (overlay->transform_units > 0)
+        overlay->calls.Transform(IoAt(*overlay, row, 0, tokens, worker, scratch), 0, overlay->transform_units);
     }
   }
 }
@@ -228,73 +230,56 @@ std::uint64_t LinearGroup::TileOf(const SitePlan& plan, std::uint32_t tokens) {
 
 std::uint64_t LinearGroup::TilesOf(const SitePlan& plan, std::uint32_t tokens) {
   const std::uint64_t tile = TileOf(plan, tokens);
-  return (plan.site->out + tile - 1) / tile;
+  return (plan.out + tile - 1) / tile;
 }
 
-void LinearGroup::BaseRows(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t row, std::uint32_t tokens,
-                           const LinearScratch& scratch, std::byte* panel, float* y, std::uint64_t stride) const {
-  const StoredWeight& weight = plan.staged->weight;
+// y = W_0 x_0 of the part's lanes and tokens. With a panel, rows are unpacked there and packed activations multiplied.
+void LinearGroup::Multiply(const Part& part, const LinearScratch& scratch, std::byte* panel) const {
+  const SitePlan& plan = *part.plan;
+  const StoredWeight& weight = plan.weight;
   const LinearNeeds& needs = scratch.needs_;
-  const float* x0 = scratch.x_ + row * needs.x_floats + plan.x0_offset;
+  const float* x0 = scratch.x_ + part.x_row * needs.x_floats + plan.x0_offset;
   std::array<const void*, kRowsAtOnce> rows;
   std::array<kernels::ScaledRow, kRowsAtOnce> scaled;  // what rows of types with scales in other tensors point at
-  for (std::uint64_t first = lane0; first < lane1; first += kRowsAtOnce) {
-    const auto n = static_cast<std::uint32_t>(std::min(kRowsAtOnce, lane1 - first));
-    for (std::uint32_t r = 0; r < n; ++r) rows[r] = RowPointer(weight, in_, plan.row_bytes, first + r, scaled[r]);
-    float* part = y + (first - lane0);
+  for (std::uint64_t first = part.lane0; first < part.lane1; first += kRowsAtOnce) {
+    const auto n = static_cast<std::uint32_t>(std::min(kRowsAtOnce, part.lane1 - first));
+    RowPointers(weight, in_, plan.row_bytes, first, n, rows.data(), scaled.data());
+    float* y = part.y + (first - part.lane0);
     if (panel != nullptr) {
-      kernels_->multiply_tile[weight.dtype](rows.data(), n, in_, scratch.packed_ + Groups(row) * needs.packed_blocks + plan.q_offset,
-                                            needs.packed_blocks, tokens, panel, part, stride);
+      kernels_->multiply_tile[weight.dtype](rows.data(), n, in_, scratch.packed_ + Groups(part.x_row) * needs.packed_blocks + plan.q_offset,
+                                            needs.packed_blocks, part.tokens, panel, y, part.stride);
     } else if (plan.is_quantized) {
-      kernels_->dot_rows_q8[weight.dtype](rows.data(), n, in_, QuantizedAt(plan, row, scratch), tokens, part, stride);
+      kernels_->dot_rows_q8[weight.dtype](rows.data(), n, in_, QuantizedAt(plan, part.x_row, scratch), part.tokens, y, part.stride);
     } else {
-      kernels_->dot_rows[weight.dtype](rows.data(), n, in_, x0, needs.x_floats, tokens, part, stride);
+      kernels_->dot_rows[weight.dtype](rows.data(), n, in_, x0, needs.x_floats, part.tokens, y, part.stride);
     }
   }
-  const auto& replaced = plan.staged->rows;
-  for (auto one = std::ranges::lower_bound(replaced, lane0, {}, &StoredRow::lane); one != replaced.end() && one->lane < lane1; ++one) {
-    const void* data = one->data;
-    kernels_->dot_rows[one->dtype](&data, 1, in_, x0, needs.x_floats, tokens, y + (one->lane - lane0), stride);
-  }
-}
-
-// y holds n tokens from t0 on, of the lanes [lane0, lane1): some tiles. Level 2 promises that they may be one call; others need the grid.
-void LinearGroup::ApplyOverlays(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t t0, std::uint32_t n,
-                                std::uint32_t x_row, std::uint64_t tile, std::uint32_t worker, LinearScratch& scratch, float* y,
-                                std::uint64_t stride) const {
-  for (std::uint32_t t = 0; t < n; t += kTokenBlock) {
-    for (const OverlayPlan& overlay : plan.overlays) {
-      vnr_io io = IoAt(overlay, x_row + t, t0 + t, std::min(kTokenBlock, n - t), worker, scratch);
-      io.y = y + t * stride - lane0;  // apply writes y[lane]
-      io.y_stride = stride;
-      const std::uint64_t step = overlay.binding->program().det_level >= 2 ? lane1 - lane0 : tile;
-      for (std::uint64_t first = lane0; first < lane1; first += step) overlay.binding->Apply(io, first, std::min(first + step, lane1));
-    }
+  auto replaced = std::ranges::lower_bound(plan.rows, part.lane0, {}, &StoredRow::lane);
+  for (; replaced != plan.rows.end() && replaced->lane < part.lane1; ++replaced) {
+    const void* data = replaced->data;
+    float* y = part.y + (replaced->lane - part.lane0);
+    kernels_->dot_rows[replaced->dtype](&data, 1, in_, x0, needs.x_floats, part.tokens, y, part.stride);
   }
 }
 
-void LinearGroup::RunLanes(const SitePlan& plan, std::uint64_t lane0, std::uint64_t lane1, std::uint32_t tokens, std::uint32_t worker,
-                           LinearScratch& scratch, const Output& output) const {
-  const bool is_packed = IsPacked(plan, tokens);
-  const std::uint32_t step = is_packed ? kTileTokens : kTokenBlock;
-  std::byte* panel = is_packed ? scratch.panel_ + worker * kernels::kTileScratchBytes : nullptr;
-  const bool is_plain = plan.overlays.empty() && plan.staged->bias.empty() && !output.accumulate;  // base products alone: no way round
-  const std::uint64_t lanes = lane1 - lane0, stride = is_plain ? output.stride : lanes;
-  for (std::uint32_t t0 = 0; t0 < tokens; t0 += step) {
-    const std::uint32_t n = std::min(step, tokens - t0), x_row = tokens == 1 ? worker : t0;
-    float* out = output.y + t0 * output.stride + lane0;
-    float* y = is_plain ? out : scratch.tile_ + worker * scratch.tile_floats_;
-    BaseRows(plan, lane0, lane1, x_row, n, scratch, panel, y, stride);
-    if (is_plain) continue;
-    ApplyOverlays(plan, lane0, lane1, t0, n, x_row, TileOf(plan, tokens), worker, scratch, y, stride);
-    for (std::uint32_t t = 0; t < n; ++t, y += stride, out += output.stride) {
-      if (!plan.staged->bias.empty()) kernels_->add(plan.staged->bias.data() + lane0, y, lanes);
-      if (output.accumulate) {
-        kernels_->add(y, out, lanes);
-      } else {
-        std::memcpy(out, y, lanes * sizeof(float));
-      }
+// The overlays on the base's product, the bias, and the sum with what the output had. A part is some tiles: level 2 promises that they may
+// be one call; others need the grid.
+void LinearGroup::Finish(const Part& part, std::uint64_t tile, std::uint32_t worker, LinearScratch& scratch) const {
+  const std::uint64_t lanes = part.lane1 - part.lane0;
+  for (std::uint32_t t = 0; t < part.tokens; t += kTokenBlock) {
+    for (const OverlayPlan& overlay : part.plan->overlays) {
+      vnr_io io = IoAt(overlay, part.x_row + t, part.t0 + t, std::min(kTokenBlock, part.tokens - t), worker, scratch);
+      io.y = part.y + t * part.stride - part.lane0;  // apply writes y[lane]
+      io.y_stride = part.stride;
+      const std::uint64_t step = overlay.det_level >= 2 ? lanes : tile;
+      for (std::uint64_t first = part.lane0; first < part.lane1; first += step)
+        overlay.calls.Apply(io, first, std::min(first + step, part.lane1));
     }
+  }
+  for (std::uint32_t t = 0; t < part.tokens; ++t) {
+    float* y = part.y + t * part.stride;
+    if (!part.plan->bias.empty()) kernels_->add(part.plan->bias.data() + part.lane0, y, lanes);
+    if (part.output->accumulate) kernels_->add(y, part.output->y + (part.t0 + t) * part.output->stride + part.lane0, lanes);
   }
 }
 
@@ -304,11 +289,10 @@ void LinearGroup::PrepareOne(ThreadPool& pool, std::uint32_t worker, Input input
   Quantize(worker, 1, scratch);
   for (const SitePlan& plan : plans_) {
     for (const OverlayPlan& overlay : plan.overlays) {
-      if (!overlay.prepares) continue;
-      const auto units = pool.Share(overlay.binding->program().prepare_units, worker);
+      const auto units = pool.Share(overlay.prepare_units, worker);
       if (units.begin < units.end)
-        overlay.binding->Prepare(IoAt(overlay, worker, 0, 1, worker, scratch), static_cast<std::uint32_t>(units.begin),
-                                 static_cast<std::uint32_t>(units.end));
+        overlay.calls.Prepare(IoAt(overlay, worker, 0, 1, worker, scratch), static_cast<std::uint32_t>(units.begin),
+                              static_cast<std::uint32_t>(units.end));
     }
   }
 }
@@ -324,33 +308,88 @@ void LinearGroup::PrepareBlocks(ThreadPool& pool, std::uint32_t worker, std::uin
     if (tokens >= packed_from_) Pack(t0, n, scratch);
     for (const SitePlan& plan : plans_)
       for (const OverlayPlan& overlay : plan.overlays)
-        if (const std::uint32_t units = overlay.binding->program().prepare_units; overlay.prepares && units > 0)
-          overlay.binding->Prepare(IoAt(overlay, t0, t0, n, worker, scratch), 0, units);
+        if (overlay.prepare_units > 0) overlay.calls.Prepare(IoAt(overlay, t0, t0, n, worker, scratch), 0, overlay.prepare_units);
   }
+}
+
+// Calls body(site, first lane, lane after the last) for tiles of one site, until the workers have shared out all tiles of the group.
+template <class Body>
+void LinearGroup::ClaimTiles(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, std::uint64_t at_once, const Body& body) const {
+  const std::uint64_t n_tiles = std::accumulate(plans_.begin(), plans_.end(), std::uint64_t{0},
+                                                [&](std::uint64_t sum, const SitePlan& plan) { return sum + TilesOf(plan, tokens); });
+  for (auto mine = pool.Claim(n_tiles, at_once, worker); mine.begin < mine.end; mine = pool.Claim(n_tiles, at_once, worker)) {
+    std::size_t site = 0;     // of the tile looked at
+    std::uint64_t first = 0;  // number of that site's first tile in the group
+    for (std::uint64_t tile = mine.begin; tile < mine.end;) {
+      while (tile >= first + TilesOf(plans_[site], tokens)) first += TilesOf(plans_[site++], tokens);
+      const std::uint64_t last = std::min(mine.end, first + TilesOf(plans_[site], tokens)), lanes = TileOf(plans_[site], tokens);
+      body(site, (tile - first) * lanes, std::min((last - first) * lanes, plans_[site].out));
+      tile = last;
+    }
+  }
+}
+
+// A worker multiplies all its rows of the base before it applies overlays to them: every change between the two begins with a wait for
+// memory, and by then the others have prepared their units. Parts wait in the output itself, or in the tile where that has something.
+void LinearGroup::RunOne(ThreadPool& pool, std::uint32_t worker, Input input, LinearScratch& scratch,
+                         std::span<const Output> outputs) const {
+  PrepareOne(pool, worker, input, scratch);
+  const ThreadPool::Arrival prepared = pool.Arrive();
+
+  constexpr std::size_t kPartsHeld = 32;
+  std::array<Part, kPartsHeld> held;
+  std::size_t n_held = 0;
+  float* const tile = scratch.tile_ + worker * scratch.tile_floats_;
+  std::uint64_t used = 0;  // floats of the tile
+  const auto finish = [&] {
+    if (n_held > 0) pool.Await(prepared);
+    for (std::size_t i = 0; i < n_held; ++i) Finish(held[i], held[i].plan->tile, worker, scratch);
+    n_held = 0;
+    used = 0;
+  };
+  ClaimTiles(pool, worker, 1, kRunTiles, [&](std::size_t site, std::uint64_t lane0, std::uint64_t lane1) {
+    const Output& output = outputs[site];
+    const std::uint64_t lanes = lane1 - lane0;
+    if (n_held == held.size() || (output.accumulate && used + lanes > scratch.tile_floats_)) finish();
+    const Part part{&plans_[site], &output, lane0, lane1, 0, 1, worker, output.accumulate ? tile + used : output.y + lane0, lanes};
+    Multiply(part, scratch, nullptr);
+    if (part.plan->overlays.empty() && part.plan->bias.empty() && !output.accumulate) return;
+    if (output.accumulate) used += lanes;
+    if (Part* last = n_held == 0 ? nullptr : &held[n_held - 1]; last != nullptr && last->plan == part.plan && last->lane1 == lane0) {
+      last->lane1 = lane1;  // y goes on there, too
+    } else {
+      held[n_held++] = part;
+    }
+  });
+  finish();
+}
+
+void LinearGroup::RunBlocks(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, Input input, LinearScratch& scratch,
+                            std::span<const Output> outputs) const {
+  PrepareBlocks(pool, worker, tokens, input, scratch);
+  pool.Barrier();
+  ClaimTiles(pool, worker, tokens, 1, [&](std::size_t site, std::uint64_t lane0, std::uint64_t lane1) {
+    const SitePlan& plan = plans_[site];
+    const Output& output = outputs[site];
+    const bool is_packed = IsPacked(plan, tokens);
+    const std::uint32_t step = is_packed ? kTileTokens : kTokenBlock;
+    std::byte* panel = is_packed ? scratch.panel_ + worker * kernels::kTileScratchBytes : nullptr;
+    for (std::uint32_t t0 = 0; t0 < tokens; t0 += step) {
+      float* y = output.accumulate ? scratch.tile_ + worker * scratch.tile_floats_ : output.y + t0 * output.stride + lane0;
+      const Part part{
+          &plan, &output, lane0, lane1, t0, std::min(step, tokens - t0), t0, y, output.accumulate ? lane1 - lane0 : output.stride};
+      Multiply(part, scratch, panel);
+      Finish(part, TileOf(plan, tokens), worker, scratch);
+    }
+  });
 }
 
 void LinearGroup::Run(ThreadPool& pool, std::uint32_t worker, std::uint32_t tokens, Input input, LinearScratch& scratch,
                       std::span<const Output> outputs) const {
   if (tokens == 1) {
-    PrepareOne(pool, worker, input, scratch);
+    RunOne(pool, worker, input, scratch, outputs);
   } else {
-    PrepareBlocks(pool, worker, tokens, input, scratch);
-  }
-  pool.Barrier();
-
-  const std::uint64_t n_tiles = std::accumulate(plans_.begin(), plans_.end(), std::uint64_t{0},
-                                                [&](std::uint64_t sum, const SitePlan& plan) { return sum + TilesOf(plan, tokens); });
-  std::size_t site = 0;     // of the tile looked at
-  std::uint64_t first = 0;  // number of that site's first tile in the group
-  const std::uint64_t at_once = tokens == 1 ? kRunTiles : 1;
-  for (auto mine = pool.Claim(n_tiles, at_once); mine.begin < mine.end; mine = pool.Claim(n_tiles, at_once)) {
-    for (std::uint64_t tile = mine.begin; tile < mine.end;) {
-      while (tile >= first + TilesOf(plans_[site], tokens)) first += TilesOf(plans_[site++], tokens);
-      const SitePlan& plan = plans_[site];
-      const std::uint64_t last = std::min(mine.end, first + TilesOf(plan, tokens)), lanes = TileOf(plan, tokens);
-      RunLanes(plan, (tile - first) * lanes, std::min((last - first) * lanes, plan.site->out), tokens, worker, scratch, outputs[site]);
-      tile = last;
-    }
+    RunBlocks(pool, worker, tokens, input, scratch, outputs);
   }
 }
 

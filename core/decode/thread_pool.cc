@@ -35,7 +35,7 @@ void SpinUntil(const Done& done) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(std::uint32_t n_workers) : n_workers_(n_workers == 0 ? 1 : n_workers) {
+ThreadPool::ThreadPool(std::uint32_t n_workers) : n_workers_(n_workers == 0 ? 1 : n_workers), claimed_(new Claimed[n_workers_]) {
   try {
     for (std::uint32_t worker = 1; worker < n_workers_; ++worker) threads_.emplace_back([this, worker] { Serve(worker); });
   } catch (...) {
@@ -76,7 +76,7 @@ void ThreadPool::AwaitRegion(std::uint64_t seen) {
 }
 
 void ThreadPool::Run(Body body) {
-  claimed_.store(0, std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_relaxed);
   if (n_workers_ == 1) {
     body(0);
     return;
@@ -99,28 +99,62 @@ void ThreadPool::Serve(std::uint32_t worker) {
 
 void ThreadPool::Barrier() {
   if (n_workers_ == 1) {
-    claimed_.store(0, std::memory_order_relaxed);
+    epoch_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_workers_) {
     arrived_.store(0, std::memory_order_relaxed);
-    claimed_.store(0, std::memory_order_relaxed);
+    epoch_.fetch_add(1, std::memory_order_relaxed);
     phase_.store(phase + 1, std::memory_order_release);
     return;
   }
   SpinUntil([this, phase] { return phase_.load(std::memory_order_acquire) != phase; });
 }
 
-// Relaxed: who computes an item orders nothing; the barriers do.
-ThreadPool::Range ThreadPool::Claim(std::uint64_t n, std::uint64_t at_most) {
-  std::uint64_t begin = claimed_.load(std::memory_order_relaxed);
-  for (;;) {
-    if (begin >= n) return {n, n};
-    const std::uint64_t fair = (n - begin) / (2 * std::uint64_t{n_workers_});  // half of what would be this worker's share of the rest
-    const std::uint64_t take = n_workers_ == 1 ? std::min(at_most, n - begin) : std::clamp<std::uint64_t>(fair, 1, at_most);
-    if (claimed_.compare_exchange_weak(begin, begin + take, std::memory_order_relaxed)) return {begin, begin + take};
+ThreadPool::Arrival ThreadPool::Arrive() {
+  const std::uint64_t arrived = arrivals_.fetch_add(1, std::memory_order_acq_rel);
+  return {(arrived / n_workers_ + 1) * n_workers_};
+}
+
+void ThreadPool::Await(Arrival arrival) {
+  SpinUntil([this, arrival] { return arrivals_.load(std::memory_order_acquire) >= arrival.complete; });
+}
+
+// ---- claims: relaxed, since who computes an item orders nothing; the barriers do ----
+
+namespace {
+constexpr int kIndexBits = 20;
+constexpr std::uint64_t kIndexMask = (1ULL << kIndexBits) - 1, kEpochMask = (1ULL << 24) - 1;
+}  // namespace
+
+ThreadPool::Range ThreadPool::Left(std::uint64_t word, std::uint64_t n, std::uint32_t owner) const {
+  if (word >> (2 * kIndexBits) != (epoch_.load(std::memory_order_relaxed) & kEpochMask)) return Share(n, owner);  // untouched since then
+  return {word & kIndexMask, word >> kIndexBits & kIndexMask};
+}
+
+std::uint64_t ThreadPool::WordOf(Range left) const {
+  const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed) & kEpochMask;
+  return epoch << (2 * kIndexBits) | left.end << kIndexBits | left.begin;
+}
+
+ThreadPool::Range ThreadPool::Claim(std::uint64_t n, std::uint64_t at_most, std::uint32_t worker) {
+  for (std::uint32_t i = 0; i < n_workers_; ++i) {
+    const std::uint32_t owner = (worker + i) % n_workers_;
+    std::atomic<std::uint64_t>& word = claimed_[owner].word;
+    std::uint64_t seen = word.load(std::memory_order_relaxed);
+    for (;;) {
+      const Range left = Left(seen, n, owner);
+      if (left.begin >= left.end) break;
+      const std::uint64_t rest = left.end - left.begin;
+      // Something stays for others until the end: a quarter of a worker's own rest, half of another's.
+      const std::uint64_t take = n_workers_ == 1 ? std::min(at_most, rest) : std::min(at_most, i == 0 ? rest - rest / 4 : (rest + 1) / 2);
+      const Range taken = i == 0 ? Range{left.begin, left.begin + take} : Range{left.end - take, left.end};
+      const Range rest_of_it = i == 0 ? Range{taken.end, left.end} : Range{left.begin, taken.begin};
+      if (word.compare_exchange_weak(seen, WordOf(rest_of_it), std::memory_order_relaxed)) return taken;
+    }
   }
+  return {n, n};
 }
 
 }  // namespace veneer

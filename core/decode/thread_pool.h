@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -32,13 +33,22 @@ class ThreadPool {
   // two workers that only spin lose to one.
   void Barrier();
 
+  // Inside Run: a barrier in two halves, between which a worker does what needs nothing of the others. Every worker arrives once, and a
+  // Barrier lies between two such rounds. Await returns when all have arrived.
+  struct Arrival {
+    std::uint64_t complete = 0;  // arrivals of all rounds, when this one is whole
+  };
+  Arrival Arrive();
+  void Await(Arrival arrival);
+
   struct Range {  // [begin, end)
     std::uint64_t begin, end;
   };
-  // Inside Run: the next items of n that no worker has taken since the last barrier or the start; empty when none is left. At most
-  // `at_most`, and fewer towards the end, so that all finish together though one core may be slower than another, which on shared
-  // machines is the rule. All workers give the same n.
-  Range Claim(std::uint64_t n, std::uint64_t at_most);
+  // Inside Run: the next items of n that no worker has taken since the last barrier or the start; empty when none is left. First a worker
+  // takes its own share in order, at most `at_most` at once, so that what it computes lies together; then it takes from the ends of
+  // others' shares, so that all finish together though one core may be slower than another, which on shared machines is the rule. All
+  // workers give the same n, below 2^20.
+  Range Claim(std::uint64_t n, std::uint64_t at_most, std::uint32_t worker);
 
   // The part of n items that a worker owns when they are split evenly and in order.
   [[nodiscard]] Range Share(std::uint64_t n, std::uint32_t worker) const {
@@ -50,6 +60,8 @@ class ThreadPool {
   void AwaitRegion(std::uint64_t seen);
   void StartRegion();
   void Stop();
+  [[nodiscard]] Range Left(std::uint64_t word, std::uint64_t n, std::uint32_t owner) const;
+  [[nodiscard]] std::uint64_t WordOf(Range left) const;
 
   std::uint32_t n_workers_;
   std::vector<std::thread> threads_;
@@ -62,7 +74,13 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> running_{0};  // workers still inside the region
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> phase_{0};
-  alignas(64) std::atomic<std::uint64_t> claimed_{0};  // items taken since the last barrier
+  alignas(64) std::atomic<std::uint64_t> arrivals_{0};  // of Arrive, in all rounds
+  std::atomic<std::uint32_t> epoch_{1};                 // changes with every barrier and region
+  struct alignas(64) Claimed {
+    std::atomic<std::uint64_t> word{
+        0};  // of a worker's share: epoch (24 bits), end (20), begin (20) of what is left; of an old epoch all is
+  };
+  std::unique_ptr<Claimed[]> claimed_;
 };
 
 }  // namespace veneer

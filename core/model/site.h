@@ -31,7 +31,9 @@ class RowOrder {
   static RowOrder Identity() { return RowOrder(0); }
   static RowOrder InterleavedHeads(std::uint32_t head_dim) { return RowOrder(head_dim); }
   [[nodiscard]] bool is_identity() const { return head_dim_ == 0; }
-  [[nodiscard]] std::uint64_t StoredRow(std::uint64_t lane) const;     // HF lane -> stored row
+  [[nodiscard]] std::uint64_t StoredRow(std::uint64_t lane) const;  // HF lane -> stored row
+  // Of the lanes [lane, lane + n), into rows: a division in all, where decoding would do some for every lane.
+  void StoredRows(std::uint64_t lane, std::uint64_t n, std::uint64_t* rows) const;
   [[nodiscard]] std::uint64_t LaneOf(std::uint64_t stored_row) const;  // its inverse
 
  private:
@@ -47,15 +49,10 @@ struct StoredWeight {
   const kernels::WeightScales* scales = nullptr;  // of a type whose scales lie in other tensors
 };
 std::uint64_t RowBytes(DType dtype, std::uint64_t width);
-// What the kernels take for the row of a lane, of a weight with rows of `width` elements in `row_bytes`: its bytes, or `slot`, filled.
-inline const void* RowPointer(const StoredWeight& weight, std::uint64_t width, std::uint64_t row_bytes, std::uint64_t lane,
-                              kernels::ScaledRow& slot) {
-  const std::uint64_t row = weight.order.StoredRow(lane);
-  const std::byte* const data = weight.data + row * row_bytes;
-  if (weight.scales == nullptr) return data;
-  slot = {data, row, row * width, weight.scales};
-  return &slot;
-}
+// What the kernels take for the rows of lanes [lane, lane + n), of a weight with rows of `width` elements in `row_bytes`: their bytes, or
+// `slots`, filled.
+void RowPointers(const StoredWeight& weight, std::uint64_t width, std::uint64_t row_bytes, std::uint64_t lane, std::uint64_t n,
+                 const void** rows, kernels::ScaledRow* slots);
 // Dequantizes rows [row, row + n) of `width` elements, in lane order, into dst (row stride ld floats).
 void ReadStoredRows(const StoredWeight& weight, std::uint64_t width, std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld);
 

@@ -88,6 +88,30 @@ class OverlayArtifact {
 // plugin makes of it.
 using RowReader = std::function<Status(std::uint64_t row, std::uint64_t n, float* dst, std::uint64_t ld)>;
 
+// The calls of a staged binding that decoding makes for every token, by value: between two uses the whole model has passed through the
+// caches, so every object on the way to the plugin's own is a wait for memory. A non-zero code marks the binding as faulted (E417 from
+// then on). Valid as long as the binding.
+class HotCalls {
+ public:
+  HotCalls(const vnr_kind& kind, const vnr_binding* binding, std::atomic<bool>& faulted)
+      : transform_(kind.transform), prepare_(kind.prepare), apply_(kind.apply), binding_(binding), faulted_(&faulted) {}
+
+  void Transform(const vnr_io& io, std::uint32_t unit0, std::uint32_t unit1) const { Note(transform_(binding_, &io, unit0, unit1)); }
+  void Prepare(const vnr_io& io, std::uint32_t unit0, std::uint32_t unit1) const { Note(prepare_(binding_, &io, unit0, unit1)); }
+  void Apply(const vnr_io& io, std::uint64_t lane0, std::uint64_t lane1) const { Note(apply_(binding_, &io, lane0, lane1)); }
+
+ private:
+  void Note(std::int32_t code) const {
+    if (code != VNR_OK) faulted_->store(true, std::memory_order_relaxed);
+  }
+
+  decltype(vnr_kind::transform) transform_;
+  decltype(vnr_kind::prepare) prepare_;
+  decltype(vnr_kind::apply) apply_;
+  const vnr_binding* binding_;
+  std::atomic<bool>* faulted_;
+};
+
 class OverlayBinding {
  public:
   ~OverlayBinding();
@@ -110,16 +134,7 @@ class OverlayBinding {
   Status Bias(float* bias, std::uint64_t n) const;
   [[nodiscard]] Result<std::string> Describe() const;  // JSON
 
-  // Hot calls. A non-zero code marks the binding as faulted (E417 from then on).
-  void Transform(const vnr_io& io, std::uint32_t unit0, std::uint32_t unit1) const {
-    if (kind_->transform(binding_, &io, unit0, unit1) != VNR_OK) faulted_.store(true, std::memory_order_relaxed);
-  }
-  void Prepare(const vnr_io& io, std::uint32_t unit0, std::uint32_t unit1) const {
-    if (kind_->prepare(binding_, &io, unit0, unit1) != VNR_OK) faulted_.store(true, std::memory_order_relaxed);
-  }
-  void Apply(const vnr_io& io, std::uint64_t lane0, std::uint64_t lane1) const {
-    if (kind_->apply(binding_, &io, lane0, lane1) != VNR_OK) faulted_.store(true, std::memory_order_relaxed);
-  }
+  [[nodiscard]] HotCalls hot() const { return {*kind_, binding_, faulted_}; }
   [[nodiscard]] bool faulted() const { return faulted_.load(std::memory_order_relaxed); }
 
  private:

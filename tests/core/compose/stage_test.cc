@@ -47,7 +47,7 @@ TEST_CASE("stage: adapters are staged in manifest order, and every site lists it
   CHECK((*staged)->at(At(kUp)).overlays.size() == 1);
   CHECK((*staged)->at(At("model.layers.1.self_attn.q_proj")).overlays.empty());
   script.calls.clear();
-  for (const OverlayBinding* overlay : (*staged)->at(At(kQ)).overlays) overlay->Apply({}, 0, 1);
+  for (const OverlayBinding* overlay : (*staged)->at(At(kQ)).overlays) overlay->hot().Apply({}, 0, 1);
   CHECK(script.calls == Strings{"apply " + kQ + " 2", "apply " + kQ + " 3", "apply " + kQ + " 5"});
 }
 

@@ -14,7 +14,7 @@ TEST_CASE("staged composition: healthy until a hot call fails, from then on E417
   const auto base = OpenTiny();
   const auto staged = StageScripted(base, {Scripted("a", "test.step", {{kQ, 2}, {kUp, 4}})});
   REQUIRE(staged);
-  const auto apply = [&](const std::string& id) { (*staged)->at(*base->sites().Find(id)).overlays[0]->Apply({}, 0, 1); };
+  const auto apply = [&](const std::string& id) { (*staged)->at(*base->sites().Find(id)).overlays[0]->hot().Apply({}, 0, 1); };
   apply(kQ);
   CHECK((*staged)->CheckHealthy());
   apply(kUp);

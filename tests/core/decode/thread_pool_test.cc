@@ -77,16 +77,16 @@ TEST_CASE("thread pool: claims hand out every item once between two barriers, in
       for (const std::uint64_t at_most : {1ULL, 5ULL, 2000ULL}) {
         std::vector<std::atomic<int>> taken(n), taken_again(n);
         std::atomic<int> too_large{0};
-        const auto take_all = [&](std::vector<std::atomic<int>>& counts) {
-          for (auto mine = pool.Claim(n, at_most); mine.begin < mine.end; mine = pool.Claim(n, at_most)) {
+        const auto take_all = [&](std::uint32_t worker, std::vector<std::atomic<int>>& counts) {
+          for (auto mine = pool.Claim(n, at_most, worker); mine.begin < mine.end; mine = pool.Claim(n, at_most, worker)) {
             if (mine.end - mine.begin > at_most) ++too_large;
             for (std::uint64_t i = mine.begin; i < mine.end; ++i) ++counts.at(i);
           }
         };
-        pool.Run([&](std::uint32_t) {
-          take_all(taken);
+        pool.Run([&](std::uint32_t worker) {
+          take_all(worker, taken);
           pool.Barrier();
-          take_all(taken_again);
+          take_all(worker, taken_again);
         });
         CHECK(too_large == 0);
         for (std::uint64_t i = 0; i < n; ++i) {
@@ -98,14 +98,54 @@ TEST_CASE("thread pool: claims hand out every item once between two barriers, in
   }
 }
 
-TEST_CASE("thread pool: with several workers the last claims are of one item, so that no worker waits long for another") {
+TEST_CASE("thread pool: a worker takes its own share in order and then, from the end and ever less at once, what others have left") {
   ThreadPool pool(2);
-  std::vector<std::uint64_t> portions;
+  std::vector<std::uint64_t> taken;  // begin, end, begin, end, …
   pool.Run([&](std::uint32_t worker) {
     if (worker != 0) return;
-    for (auto mine = pool.Claim(20, 5); mine.begin < mine.end; mine = pool.Claim(20, 5)) portions.push_back(mine.end - mine.begin);
+    for (auto mine = pool.Claim(20, 5, worker); mine.begin < mine.end; mine = pool.Claim(20, 5, worker)) {
+      taken.push_back(mine.begin);
+      taken.push_back(mine.end);
+    }
   });
-  CHECK(portions == std::vector<std::uint64_t>{5, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1});
+  CHECK(taken == std::vector<std::uint64_t>{0, 5, 5, 9, 9, 10, /* of the other: */ 15, 20, 12, 15, 11, 12, 10, 11});
+}
+
+TEST_CASE("thread pool: a worker that is held up loses its share to the others, but for the portion it holds") {
+  ThreadPool pool(3);
+  std::atomic<std::uint64_t> done{0};
+  std::uint64_t of_the_slow_one = 0;
+  pool.Run([&](std::uint32_t worker) {
+    for (auto mine = pool.Claim(300, 4, worker); mine.begin < mine.end; mine = pool.Claim(300, 4, worker)) {
+      const std::uint64_t n = mine.end - mine.begin;
+      if (worker == 2) {
+        of_the_slow_one += n;
+        while (done < 300 - n) std::this_thread::yield();  // until the others have done all else
+      }
+      done += n;
+    }
+  });
+  CHECK(done == 300);
+  CHECK(of_the_slow_one <= 4);
+}
+
+TEST_CASE("thread pool: what a worker wrote before it arrived is seen by all that await the round, in every round") {
+  for (const std::uint32_t n : {1U, 2U, 5U}) {
+    ThreadPool pool(n);
+    std::vector<int> written(n), wrong(n);
+    for (int region = 0; region < 3; ++region) {
+      pool.Run([&](std::uint32_t worker) {
+        for (int round = 1; round <= 50; ++round) {
+          written[worker] = 100 * region + round;
+          const ThreadPool::Arrival arrival = pool.Arrive();
+          pool.Await(arrival);
+          for (const int value : written) wrong[worker] += value == 100 * region + round ? 0 : 1;
+          pool.Barrier();
+        }
+      });
+    }
+    CHECK(wrong == std::vector<int>(n, 0));
+  }
 }
 
 }  // namespace

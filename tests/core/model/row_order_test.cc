@@ -29,6 +29,20 @@ TEST_CASE("row order: both directions are inverse for every even head size") {
   CHECK(RowOrder::Identity().LaneOf(7) == 7);
 }
 
+TEST_CASE("row order: the rows of a range of lanes are those of each lane, wherever in a head it begins and ends") {
+  for (const RowOrder order :
+       {RowOrder::Identity(), RowOrder::InterleavedHeads(2), RowOrder::InterleavedHeads(6), RowOrder::InterleavedHeads(8)}) {
+    for (std::uint64_t lane = 0; lane < 20; ++lane) {
+      for (std::uint64_t n = 0; n < 40; ++n) {
+        std::vector<std::uint64_t> rows(n), expected(n);
+        order.StoredRows(lane, n, rows.data());
+        for (std::uint64_t i = 0; i < n; ++i) expected[i] = order.StoredRow(lane + i);
+        REQUIRE(rows == expected);
+      }
+    }
+  }
+}
+
 // The file's F32 rows are numbered; reading them in lane order must undo the converter's reshape (H, 2, D/2) -> swap -> (H, D/2, 2).
 TEST_CASE("row order: rows of q and k and elements of their biases are read in Hugging Face order") {
   GgufWriter writer = TinyLlama({.n_layers = 1, .matrix_type = VNR_F32, .biases = true});

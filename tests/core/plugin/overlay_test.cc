@@ -347,7 +347,7 @@ TEST_CASE("overlay: a hot call that fails marks its binding") {
   auto binding = (*artifact)->Bind(f.site, f.Source());
   REQUIRE(binding);
   CHECK_FALSE((*binding)->faulted());
-  (*binding)->Apply(vnr_io{}, 0, 1);
+  (*binding)->hot().Apply(vnr_io{}, 0, 1);
   CHECK((*binding)->faulted());
 }
 
