@@ -73,6 +73,9 @@ class Store {
   // An open, proven blob. E301-E305 at blobs/sha256/<hex>, or at `at` when it is given.
   Result<OpenedBlob> OpenBlob(const Digest& digest, std::optional<std::uint64_t> size = std::nullopt, VerifyMode mode = VerifyMode::kStamp,
                               const Progress& progress = {}, const std::string& at = {}) const;
+  // Whether a copy of a blob that this process has made hashes to the digest, by all threads. false says nothing of the copy (most often
+  // that the store keeps no midstates of such a blob): then it is for the caller to hash it.
+  [[nodiscard]] bool ProveCopy(const UniqueFd& copy, const Digest& digest, std::uint64_t size) const;
   // The bytes of a small blob (compositions, statements, configurations); E101 above `limit`.
   Result<std::string> ReadBlob(const Digest& digest, std::uint64_t limit) const;
   // A second descriptor of an opened blob, for what takes ownership (FileBytes::MapFd).
