@@ -58,6 +58,7 @@ class Store {
   // E607 no store or a later format, E608 file system, E609 owner or permissions.
   static Result<Store> Open(Sys& sys, const std::string& path, const StoreOptions& options = {});
 
+  [[nodiscard]] std::uint32_t threads() const { return context_->options.threads; }              // that hash a large blob
   [[nodiscard]] const std::vector<std::string>& warnings() const { return context_->warnings; }  // W4 VOLATILE_STORE
 
   // --- blobs -------------------------------------------------------------------------------------------------------------------
