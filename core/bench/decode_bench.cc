@@ -55,6 +55,13 @@ Result<std::vector<double>> PairPrompts(Decoder& without, Decoder& with, std::ui
   return ratios;
 }
 
+// A whole prompt, whose batches are not those of a short one; of tokens one by one, a few.
+Status WarmUp(Decoder& decoder, Series series) {
+  if (series.phase == Phase::kDecode) series.tokens = std::min(series.tokens, kWarmUpTokens);
+  VENEER_TRY(TokensPerS(decoder, series));
+  return {};
+}
+
 }  // namespace
 
 Result<double> MsOfFeed(Decoder& decoder, std::span<const TokenId> tokens) {
@@ -82,9 +89,7 @@ Result<double> TokensPerS(Decoder& decoder, const Series& series) {
 }
 
 Result<double> WarmTokensPerS(Decoder& decoder, const Series& series) {
-  Series warm_up = series;
-  if (series.phase == Phase::kDecode) warm_up.tokens = std::min(series.tokens, kWarmUpTokens);
-  VENEER_TRY(TokensPerS(decoder, warm_up));
+  VENEER_TRY(WarmUp(decoder, series));
   return TokensPerS(decoder, series);
 }
 
@@ -93,7 +98,7 @@ double SpeedReport::share_of_control() const { return tokens_per_s.median * stat
 Result<SpeedReport> BenchSpeed(Decoder& decoder, const Series& series, std::uint64_t runs, std::uint32_t threads) {
   const StagedComposition& composition = decoder.composition();
   ReadControl control(composition.base(), threads);
-  VENEER_TRY(TokensPerS(decoder, {series.phase, std::min(series.tokens, kWarmUpTokens), series.depth}));
+  VENEER_TRY(WarmUp(decoder, series));
   std::vector<double> speeds, controls{control.GbPerS(kControlPasses)};
   for (std::uint64_t run = 0; run < runs; ++run) {
     VENEER_ASSIGN(speeds.emplace_back(), TokensPerS(decoder, series));

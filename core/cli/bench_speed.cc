@@ -12,6 +12,7 @@
 #include "core/bench/peer.h"
 #include "core/bench/switch_bench.h"
 #include "core/cli/output.h"
+#include "core/model/select_kernels.h"
 
 namespace veneer::cli {
 namespace {
@@ -192,8 +193,7 @@ Result<int> RunPrefillBench(Session& session) { return RunSpeed(session, Phase::
 
 Result<int> RunKernelsBench(Session& session) {
   const Options& options = session.options();
-  const kernels::Table* table = kernels::Select();
-  if (table == nullptr) return Fail(Code::USAGE, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here");
+  VENEER_ASSIGN(const kernels::Table* const table, SelectKernels());
   KernelBenchOptions bench;
   bench.threads = options.threads;
   bench.tokens = options.count.value_or(bench.tokens);

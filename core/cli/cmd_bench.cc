@@ -38,6 +38,7 @@ Result<int> RunStoreBench(Session& session) {
   StoreBenchOptions bench;
   bench.directory = options.directory ? options.directory->string() : std::filesystem::temp_directory_path().string();
   bench.runs = options.runs.value_or(bench.runs);
+  bench.generations = options.count.value_or(bench.generations);
   VENEER_ASSIGN(const StoreBenchReport report, BenchStore(bench));
   if (options.json) {
     PrintJson({{"directory", bench.directory},
@@ -96,7 +97,7 @@ constinit const Command kBenchCommand{
     "switch: publishing the base with and without its adapters in turn while another thread decodes, and the next token where K/V is "
     "held.\n"
     "store: activation of verified files (the commit and the whole, system calls, syncs, bytes), recovery of a store with 1000 "
-    "generations,\n"
+    "generations (-n),\n"
     "garbage collection and import, in a new store that is made in DIR (default: the folder for temporary files) and removed afterwards.\n"
     "activate: --base, with each --adapter, imported into such a store and activated: cold, when every file must be hashed (in memory, "
     "from the\n"

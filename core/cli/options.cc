@@ -77,7 +77,8 @@ std::map<std::string, po::options_description> Descriptions() {
       "manifest", text(), "read an adapter against the base of this manifest")("kind", text(), "adapter kind, when the files do not tell")(
       "params", texts(), "k=v, read it with this parameter of its kind; repeatable")(
       "adapter", texts(), "with --base FILE and no WHAT: inspect this stack, PATH[=W]; repeatable, in order");
-  add("bench", "Measuring")("runs", text(), "how often, for medians and intervals")("count,n", text(), "tokens of a series")(
+  add("bench", "Measuring")("runs", text(), "how often, for medians and intervals")("count,n", text(),
+                                                                                    "tokens of a series; of store: generations")(
       "depth", text(), "tokens that the context holds before a series (decode, prefill)")("batch", text()->default_value("256"),
                                                                                           "tokens of a prompt fed at once")(
       "against", text(), "a program with llama-bench's options, run in turn with this one (decode, prefill; needs --base)")(

@@ -57,7 +57,7 @@ struct Options {
   std::vector<std::uint64_t> keep, release;  // generations
   std::optional<std::filesystem::path> directory;
   std::optional<std::uint64_t> runs;   // each bench has its own default
-  std::optional<std::uint32_t> count;  // tokens of a bench
+  std::optional<std::uint32_t> count;  // tokens of a bench, generations of that of the store
   std::optional<std::uint32_t> depth;  // tokens before them
   std::optional<std::string> against;  // a peer's benchmark program
   bool now = false, verbose = false;

@@ -38,7 +38,7 @@ class ArtifactSource {
   virtual Result<AdapterBlobs> OpenAdapter(const AuthoredAdapter& entry) = 0;
 };
 
-// SHA-256 of a mapped file in steps of 8 MiB.
+// SHA-256 of a mapped file in steps of 8 MiB, by one thread: a digest that nobody knows yet is made byte after byte.
 Digest HashBytes(std::span<const std::byte> bytes, const Progress& progress);
 
 }  // namespace veneer

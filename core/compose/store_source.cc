@@ -191,9 +191,10 @@ Result<AdapterBlobs> StoreSource::OpenAdapter(const AuthoredAdapter& entry) {
   VENEER_ASSIGN(const Opened file, Open(entry.file_hash, entry.file_size, entry.at + "/file_hash"));
   VENEER_ASSIGN(blobs.files.weights, FileBytes::CopyFd(file.fd, entry.name, kMaxAdapterFile));
   // The private copy is what will be used, so it is the copy that must have the digest.
-  blobs.file_hash = Sha256::Of(blobs.files.weights.bytes());
-  blobs.file_size = blobs.files.weights.bytes().size();
-  if (blobs.file_hash != entry.file_hash)
+  const FileBytes& weights = blobs.files.weights;
+  blobs.file_hash = entry.file_hash;
+  blobs.file_size = weights.bytes().size();
+  if (!store_->ProveCopy(weights.fd(), entry.file_hash, blobs.file_size) && Sha256::Of(weights.bytes()) != entry.file_hash)
     return Fail(Code::BLOB_CHANGED, entry.at + "/file_hash", "the file changed while it was read; run `veneer fsck --full`");
   std::optional<Digest> config = entry.config_hash;
   if (!config) {

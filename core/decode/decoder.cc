@@ -1,4 +1,5 @@
 #include "core/decode/decoder.h"
+#include "core/model/select_kernels.h"
 
 #include <fmt/format.h>
 
@@ -42,13 +43,6 @@ Status CheckOptions(const ModelConfig& config, ComputeMode mode, const DecoderOp
                 fmt::format("{} stores blocks of {} numbers, this model's heads have {}; use --kv f16 or f32", KvTypeName(kv), block,
                             config.head_dim));
   return {};
-}
-
-Result<const kernels::Table*> Kernels() {
-  const kernels::Table* kernels = kernels::Select();
-  if (kernels == nullptr)
-    return Fail(Code::USAGE, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it or write scalar");
-  return kernels;
 }
 
 const Site& Must(const StagedComposition& composition, const std::string& id) {
@@ -95,7 +89,7 @@ Decoder::Memory Decoder::PlannedMemory(const ModelConfig& config, ComputeMode mo
 Result<Decoder::Memory> Decoder::PlannedMemory(const StagedComposition& composition, const DecoderOptions& options) {
   const ModelConfig& config = composition.base().config();
   VENEER_TRY(CheckOptions(config, composition.mode(), options));
-  VENEER_ASSIGN(const kernels::Table* kernels, Kernels());
+  VENEER_ASSIGN(const kernels::Table* kernels, SelectKernels());
   return MemoryWith(Network(composition, *kernels).Needs(), EmbeddingNeeds::Of(composition), config, composition.mode(), options);
 }
 
@@ -134,7 +128,7 @@ LinearNeeds Decoder::Network::Needs() const {
 
 Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const StagedComposition> composition, const DecoderOptions& options) {
   const ModelConfig& config = composition->base().config();
-  VENEER_ASSIGN(const kernels::Table* kernels, Kernels());
+  VENEER_ASSIGN(const kernels::Table* kernels, SelectKernels());
   VENEER_TRY(CheckOptions(config, composition->mode(), options));
   try {
     VENEER_ASSIGN(KvCache cache, KvCache::Create(*composition, ContextOf(config, options), KvTypeOf(composition->mode(), options)));

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/model/architecture.h"
@@ -158,8 +159,8 @@ class Reader {
         file_.Find(Key("rope.scaling.factor")) != nullptr ? Key("rope.scaling.factor") : Key("rope.scale_linear");
     VENEER_ASSIGN(const double factor, OptionalF64(file_, factor_key, 0));
     if (type == "none" || factor == 0) return {};
-    if (factor < 0) return Fail(Code::HEADER_CORRUPT, factor_key, fmt::format("found {}, must be above 0", factor));
-    config.rope_frequency_scale = static_cast<float>(1 / factor);
+    VENEER_ASSIGN(const double checked, RopeNumberInRange(factor_key, factor));
+    config.rope_frequency_scale = static_cast<float>(1 / checked);
     return {};
   }
 
@@ -185,9 +186,8 @@ class Reader {
     if (rotated != config.head_dim)
       return Unsupported(rotated_key,
                          fmt::format("found {} for heads of {}: partial rotation is not implemented", rotated, config.head_dim));
-    VENEER_ASSIGN(const double base, OptionalF64(file_, Key("rope.freq_base"), 10000));
-    if (base <= 0 || base > std::numeric_limits<float>::max())
-      return Fail(Code::HEADER_CORRUPT, Key("rope.freq_base"), fmt::format("found {}, must be above 0", base));
+    VENEER_ASSIGN(const double found, OptionalF64(file_, Key("rope.freq_base"), 10000));
+    VENEER_ASSIGN(const double base, RopeNumberInRange(Key("rope.freq_base"), found));
     config.rope_base = static_cast<float>(base);
     VENEER_TRY(ReadRopeScaling(config));
     return ReadRopeFactors(config);
@@ -222,6 +222,13 @@ Result<std::uint32_t> DimensionInRange(std::string key, std::uint64_t value, std
   if (value == 0 || value > limit)
     return Fail(Code::HEADER_CORRUPT, std::move(key), fmt::format("found {}, must be 1 to {}", value, limit));
   return static_cast<std::uint32_t>(value);
+}
+
+Result<double> RopeNumberInRange(std::string key, double value) {
+  using Limits = std::numeric_limits<float>;
+  if (value >= static_cast<double>(Limits::min()) && value <= static_cast<double>(Limits::max())) return value;
+  return Fail(Code::HEADER_CORRUPT, std::move(key),
+              fmt::format("found {}, must be {} to {}; convert the model again", value, Limits::min(), Limits::max()));
 }
 
 Status CheckHeads(ModelConfig& config, const HeadKeys& keys) {

@@ -23,6 +23,10 @@ inline constexpr std::uint64_t kMaxModelWidth = 1u << 24;  // of any dimension; 
 // 1 to `limit`, else E402 at `key`.
 Result<std::uint32_t> DimensionInRange(std::string key, std::uint64_t value, std::uint64_t limit);
 
+// A base or a factor of RoPE: positive, and so that neither it nor its inverse leaves the numbers of f32 (NaN does), else E402 at `key`.
+// The inverse frequencies that are made of two such numbers in f64 are finite, at any position too.
+Result<double> RopeNumberInRange(std::string key, double value);
+
 // The format's names, for errors.
 struct HeadKeys {
   std::string_view heads, kv_heads, head_dim;

@@ -32,13 +32,10 @@ Result<std::uint32_t> Required(const Json& object, std::string_view key, std::ui
   return DimensionInRange(value->at, number, limit);
 }
 
-// Large enough that neither it nor its inverse leaves the numbers of f32.
-Result<double> Positive(const Json& object, std::string_view key) {
-  using Limits = std::numeric_limits<float>;
+Result<double> RopeNumber(const Json& object, std::string_view key) {
   VENEER_ASSIGN(const Json* const value, object.Get(key));
   VENEER_ASSIGN(const double number, value->Number());
-  if (number >= static_cast<double>(Limits::min()) && number <= static_cast<double>(Limits::max())) return number;
-  return Fail(Code::HEADER_CORRUPT, value->at, fmt::format("found {}, must be {} to {}", number, Limits::min(), Limits::max()));
+  return RopeNumberInRange(value->at, number);
 }
 
 // Keys that change the arithmetic unless they are absent, null or hold their neutral value.
@@ -88,10 +85,10 @@ Status ReadHeads(const Json& config, ModelConfig& model) {
 
 // rope_freqs of a GGUF, computed: the slow pairs turn `factor` times slower, the fast ones as they did, those between in proportion.
 Status ReadLlama3Scaling(const Json& rope, ModelConfig& model) {
-  VENEER_ASSIGN(const double factor, Positive(rope, "factor"));
-  VENEER_ASSIGN(const double low, Positive(rope, "low_freq_factor"));
-  VENEER_ASSIGN(const double high, Positive(rope, "high_freq_factor"));
-  VENEER_ASSIGN(const double context, Positive(rope, "original_max_position_embeddings"));
+  VENEER_ASSIGN(const double factor, RopeNumber(rope, "factor"));
+  VENEER_ASSIGN(const double low, RopeNumber(rope, "low_freq_factor"));
+  VENEER_ASSIGN(const double high, RopeNumber(rope, "high_freq_factor"));
+  VENEER_ASSIGN(const double context, RopeNumber(rope, "original_max_position_embeddings"));
   if (low >= high)
     return Fail(Code::HEADER_CORRUPT, rope.at + "/low_freq_factor", fmt::format("found {}, must be below high_freq_factor {}", low, high));
   for (std::uint32_t i = 0; i < model.head_dim / 2; ++i) {
@@ -110,7 +107,7 @@ Status ReadRope(const Json& config, ModelConfig& model) {
   if (rope != nullptr && !rope->is_object()) return Fail(Code::FIELD_TYPE, rope->at, "must be an object");
   const Json& holder = rope != nullptr && Given(*rope, "rope_theta") != nullptr ? *rope : config;
   if (Given(holder, "rope_theta") != nullptr) {
-    VENEER_ASSIGN(const double base, Positive(holder, "rope_theta"));
+    VENEER_ASSIGN(const double base, RopeNumber(holder, "rope_theta"));
     model.rope_base = static_cast<float>(base);
   }
   if (rope == nullptr) return {};
@@ -126,7 +123,7 @@ Status ReadRope(const Json& config, ModelConfig& model) {
   if (name == "llama3") return ReadLlama3Scaling(*rope, model);
   if (name != "linear")
     return Unsupported(*type, fmt::format("\"{}\" is not implemented; \"default\", \"linear\" and \"llama3\" are", name));
-  VENEER_ASSIGN(const double factor, Positive(*rope, "factor"));
+  VENEER_ASSIGN(const double factor, RopeNumber(*rope, "factor"));
   model.rope_frequency_scale = static_cast<float>(1 / factor);
   return {};
 }

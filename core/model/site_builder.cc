@@ -1,4 +1,5 @@
 #include "core/model/site_builder.h"
+#include "core/model/select_kernels.h"
 
 #include <fmt/format.h>
 
@@ -197,9 +198,7 @@ class Builder {
 
 Result<std::vector<Site>> BuildSites(std::span<const BaseTensor> tensors, const ModelConfig& config, const SiteFormat& format) {
   VENEER_ASSIGN(const Architecture* const architecture, FindArchitecture(config.arch));
-  const kernels::Table* const table = kernels::Select();
-  if (table == nullptr)
-    return Fail(Code::RUNTIME_UNSUPPORTED, "VENEER_FORCE_ISA", "names an instruction set that is unknown or cannot run here; unset it");
+  VENEER_ASSIGN(const kernels::Table* const table, SelectKernels());
   return Builder(tensors, config, *architecture, format, *table).Run();
 }
 

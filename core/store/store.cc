@@ -9,6 +9,7 @@
 #include "core/store/index.h"
 #include "core/store/live.h"
 #include "core/store/lock.h"
+#include "core/store/midstates.h"
 #include "core/store/recovery.h"
 
 namespace veneer {
@@ -109,6 +110,14 @@ Result<OpenedBlob> Store::OpenBlob(const Digest& digest, std::optional<std::uint
     VENEER_TRY(VerifyBlob(*context_, opened, mode, step));
     return opened;
   });
+}
+
+bool Store::ProveCopy(const UniqueFd& copy, const Digest& digest, std::uint64_t size) const {
+  const auto proven = OrOutOfMemory([&]() -> Result<bool> {
+    const auto midstates = ReadMidstates(*context_, digest, size);
+    return midstates && ProveByMidstates(*context_->sys, copy, digest, size, *midstates, context_->options.threads, {});
+  });
+  return proven.value_or(false);
 }
 
 Result<std::string> Store::ReadBlob(const Digest& digest, std::uint64_t limit) const {

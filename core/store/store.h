@@ -58,6 +58,7 @@ class Store {
   // E607 no store or a later format, E608 file system, E609 owner or permissions.
   static Result<Store> Open(Sys& sys, const std::string& path, const StoreOptions& options = {});
 
+  [[nodiscard]] std::uint32_t threads() const { return context_->options.threads; }              // that hash a large blob
   [[nodiscard]] const std::vector<std::string>& warnings() const { return context_->warnings; }  // W4 VOLATILE_STORE
 
   // --- blobs -------------------------------------------------------------------------------------------------------------------
@@ -73,6 +74,9 @@ class Store {
   // An open, proven blob. E301-E305 at blobs/sha256/<hex>, or at `at` when it is given.
   Result<OpenedBlob> OpenBlob(const Digest& digest, std::optional<std::uint64_t> size = std::nullopt, VerifyMode mode = VerifyMode::kStamp,
                               const Progress& progress = {}, const std::string& at = {}) const;
+  // Whether a copy of a blob that this process has made hashes to the digest, by all threads. false says nothing of the copy (most often
+  // that the store keeps no midstates of such a blob): then it is for the caller to hash it.
+  [[nodiscard]] bool ProveCopy(const UniqueFd& copy, const Digest& digest, std::uint64_t size) const;
   // The bytes of a small blob (compositions, statements, configurations); E101 above `limit`.
   Result<std::string> ReadBlob(const Digest& digest, std::uint64_t limit) const;
   // A second descriptor of an opened blob, for what takes ownership (FileBytes::MapFd).

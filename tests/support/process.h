@@ -14,7 +14,8 @@ struct ProcessResult {
   std::uint64_t peak_bytes = 0;
 };
 
-// The same of this process. A program that takes less cannot be measured.
+// The most that this process had resident since it was executed; what it was forked from does not count. A program that takes less
+// cannot be measured.
 std::uint64_t OwnPeakBytes();
 
 // argv[0] is the program. Standard input is `input`. `environment` holds NAME=VALUE pairs on top of the inherited ones.

@@ -131,9 +131,10 @@ TEST_CASE("bench: activate imports the files it is given into a store of its own
 TEST_CASE("bench: the store the command line names is not touched, and an unknown bench is refused with what there is") {
   const TempDir dir;
   const std::string none = (dir.path() / "none").string();
-  const ProcessResult done = Veneer({"bench", "store", "--runs", "1", "--store", none, "--dir", dir.path().string(), "--json"});
+  const ProcessResult done = Veneer({"bench", "store", "-n", "20", "--runs", "1", "--store", none, "--dir", dir.path().string(), "--json"});
   CHECK(done.status == 0);
   CHECK(done.out.find("\"median_ms\":") != std::string::npos);
+  CHECK(nlohmann::json::parse(done.out)["recovery_generations"] == 20);
   CHECK(std::filesystem::is_empty(dir.path()));
   const Captured unknown = RunCommand({"bench", "nothing"});
   CHECK(unknown.status == 2);

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/core/cli/captured.h"
 #include "tests/support/catch.h"
@@ -59,6 +60,20 @@ TEST_CASE("commands: an adapter's bad strength is refused before anything is has
   const Captured refused = RunCommand({"generate", "--base", base, "--adapter", adapter + "=much", "--tokens", "1", "-n", "1"});
   CHECK(refused.status == 3);
   CHECK(refused.err.starts_with("ERR GENERATE E208 WEIGHT_INVALID at=--adapter " + adapter + "=much "));
+}
+
+TEST_CASE("commands: an instruction set that is unknown is the same usage error wherever kernels are selected") {
+  const std::string base = (DemoData() / "fable-q4_0.gguf").string();
+  for (const std::vector<std::string>& line : {std::vector<std::string>{"bench", "kernels"}, {"plan", "--base", base}}) {
+    std::vector<std::string> argv{VENEER_PROGRAM};
+    argv.insert(argv.end(), line.begin(), line.end());
+    const ProcessResult refused = RunProcess(argv, "", {"VENEER_FORCE_ISA=abacus"});
+    CAPTURE(line.front(), refused.err);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find(" E901 USAGE at=") != std::string::npos);
+    CHECK(
+        refused.err.ends_with("VENEER_FORCE_ISA names an instruction set that is unknown or cannot run here; unset it or write scalar\n"));
+  }
 }
 
 TEST_CASE("commands: a store that is not there is E607, with the command that makes one") {

@@ -48,6 +48,15 @@ TEST_CASE("memory: the plan is within 4 MiB of what generate takes at most, with
     WARN("SKIP: sanitizers keep shadow memory, so the plan cannot be compared with what this process takes");
     return;
   }
+  // This process has become large when other cases ran in it, and what it has counts for what it starts. So a fresh one measures.
+  constexpr const char* kFresh = "VENEER_TEST_MEMORY_FRESH";
+  if (std::getenv(kFresh) == nullptr) {
+    const ProcessResult fresh = RunProcess({"/proc/self/exe", "memory: the plan is within*"}, "", {std::string(kFresh) + "=1"});
+    INFO(fresh.out << fresh.err);
+    CHECK(fresh.out.find("All tests passed") != std::string::npos);
+    CHECK(fresh.status == 0);
+    return;
+  }
   const std::vector<Run> runs{
       {"base alone", {}},
       {"one adapter", {"--adapter", Adapter("bard")}},

@@ -145,6 +145,16 @@ TEST_CASE("session: threads, context, cache type and compute mode reach the deco
   CHECK(SessionOf({"generate", "--kv", "q8_0"}).decoder_options(1).kv == KvType::kQ8_0);
 }
 
+TEST_CASE("session: the store hashes with as many threads as --threads says") {
+  const StoreOf store;
+  for (const std::uint32_t threads : {1U, 3U}) {
+    Session session = SessionOf(store.With({"generate", "--threads", std::to_string(threads)}));
+    const auto opened = session.store();
+    REQUIRE(opened);
+    CHECK((*opened)->threads() == threads);
+  }
+}
+
 TEST_CASE("session: over the budget nothing is staged or made, E501 names the terms; under it the decoder is made") {
   const Strings line{"generate", "--base", kBase, "--adapter", Adapter("bard"), "-c", "64", "--memory-budget"};
   const auto make = [&line](const std::string& budget) {

@@ -7,8 +7,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/store/midstates.h"
 #include "core/store/posix_sys.h"
 #include "tests/support/catch.h"
+#include "tests/support/crowd_sys.h"
 #include "tests/support/sim_sys.h"
 #include "tests/support/temp_dir.h"
 
@@ -183,6 +185,55 @@ TEST_CASE("store source: a record without its digests is E602 and names the refe
   }
   const std::string no_tokenizer = R"({"hash":")" + Sha256::Of(kBase).Text() + R"("})";
   CheckRefused(BaseRecord::Parse({RefKind::kBase, "tiny", no_tokenizer}), Code::STATE_CORRUPT, "refs/base/tiny");
+}
+
+// Four parts for several threads (core/store/midstates.h).
+std::string LargeWeights() {
+  std::string bytes(13 << 20, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i >> 7);
+  return bytes;
+}
+
+TEST_CASE("store source: the private copy of a large adapter is hashed by all threads of the store, its changed bytes are refused") {
+  Fixture f;
+  const std::string bytes = LargeWeights();
+  REQUIRE(f.store.PutBlob(bytes));
+  OpenedComposition opened;  // proven already, so that nothing but the copy is hashed below
+  auto blob = f.store.OpenBlob(Sha256::Of(bytes));
+  REQUIRE(blob);
+  opened.blobs.push_back(*std::move(blob));
+  const fs::path midstates = f.dir.path() / "store/veneer/verified" / (Sha256::Of(bytes).Hex() + ".midstates");
+  REQUIRE(fs::exists(midstates));
+  for (const std::uint32_t threads : {1U, 3U}) {
+    CAPTURE(threads);
+    CrowdSys crowd(f.posix, threads);
+    const auto store = Store::Open(crowd, (f.dir.path() / "store").string(), {.threads = threads});
+    REQUIRE(store);
+    const auto adapter = StoreSource(*store, &opened).OpenAdapter(Entry(bytes));
+    REQUIRE(adapter);
+    CHECK(crowd.most() == threads);
+    CHECK(adapter->file_hash == Sha256::Of(adapter->files.weights.bytes()));
+    CHECK(adapter->file_size == bytes.size());
+  }
+  Damage(f.Blob(bytes));  // through the same inode, which is open
+  CheckRefused(StoreSource(f.store, &opened).OpenAdapter(Entry(bytes)), Code::BLOB_CHANGED, "/adapters/3/file_hash");
+  fs::remove(midstates);
+  CheckRefused(StoreSource(f.store, &opened).OpenAdapter(Entry(bytes)), Code::BLOB_CHANGED, "/adapters/3/file_hash");
+}
+
+TEST_CASE("store source: a large adapter without midstates, or with those of other bytes, is proven all the same") {
+  Fixture f;
+  const std::string bytes = LargeWeights();
+  REQUIRE(f.store.PutBlob(bytes));
+  const fs::path midstates = f.dir.path() / "store/veneer/verified" / (Sha256::Of(bytes).Hex() + ".midstates");
+  OpenedComposition opened;
+  auto blob = f.store.OpenBlob(Sha256::Of(bytes));
+  REQUIRE(blob);
+  opened.blobs.push_back(*std::move(blob));
+  std::ofstream(midstates, std::ios::trunc) << PrintMidstates(Sha256::Of(bytes), bytes.size(), Midstates(3));
+  CHECK(StoreSource(f.store, &opened).OpenAdapter(Entry(bytes)));
+  fs::remove(midstates);
+  CHECK(StoreSource(f.store, &opened).OpenAdapter(Entry(bytes)));
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 #include "core/model/config.h"
 
+#include <cmath>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/model/hf_config.h"
 #include "tests/support/catch.h"
 #include "tests/support/tiny_gguf.h"
 
@@ -195,6 +199,74 @@ TEST_CASE("config: linear rope scaling is one over the factor, under both keys")
   GgufWriter old = TinyLlama();
   old.Set("llama.rope.scale_linear", 2.0f);
   CHECK(ConfigOf(old).rope_frequency_scale == 0.5f);
+}
+
+TEST_CASE("config: a rope base or factor that is 0, negative or no number of f32 is refused alike in both formats, NaN and infinity too") {
+  const std::string range = ", must be 1.1754944e-38 to 3.4028235e+38; convert the model again";  // FLT_MIN to FLT_MAX
+  struct Wrong {
+    double value;
+    std::string shown, json;  // json: the same number in a config.json; empty where JSON has none
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<Wrong> all{
+      {std::nan(""), "nan", ""},    {inf, "inf", ""},           {-inf, "-inf", ""},           {0, "0", "0"},
+      {-10000, "-10000", "-10000"}, {1e300, "1e+300", "1e300"}, {1e-300, "1e-300", "1e-300"}, {1e-40, "1e-40", "1e-40"},
+      {3.5e38, "3.5e+38", "3.5e38"}};
+  const auto same = [&range](const Error& error, const std::string& at, const Wrong& wrong) {
+    CAPTURE(error.Text());
+    CHECK(error.at == at);
+    if (std::isfinite(wrong.value)) {
+      CHECK(error.code == Code::HEADER_CORRUPT);
+      CHECK(error.detail == "found " + wrong.shown + range);
+    } else {  // the GGUF's numbers themselves
+      CHECK(error.code == Code::NOT_FINITE);
+      CHECK(error.detail == "found " + wrong.shown + ", must be finite");
+    }
+  };
+  for (const Wrong& wrong : all) {
+    CAPTURE(wrong.shown);
+    const auto itself = RopeNumberInRange("here", wrong.value);
+    REQUIRE_FALSE(itself);
+    CHECK(itself.error().Text() == "E402 HEADER_CORRUPT at=here found " + wrong.shown + range);
+    constexpr std::uint32_t kF64 = 12;  // the type's number in a GGUF
+    const std::string payload(reinterpret_cast<const char*>(&wrong.value), sizeof(wrong.value));
+    for (const char* const key : {"llama.rope.freq_base", "llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+      if (wrong.value == 0 && std::string_view(key) != "llama.rope.freq_base") continue;  // there 0 says "no scaling"
+      GgufWriter writer = TinyLlama();
+      writer.SetRaw(key, kF64, payload);
+      same(ErrorOf(writer), key, wrong);
+    }
+    if (wrong.json.empty()) continue;
+    const auto refused = [&](const std::string& member) {
+      const auto config =
+          ReadHfConfig(R"({"model_type":"llama","hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,"num_attention_heads":4,)"
+                       R"("max_position_embeddings":128,"rms_norm_eps":1e-5,"vocab_size":320,)" +
+                       member + "}");
+      REQUIRE_FALSE(config.has_value());
+      return config.error();
+    };
+    same(refused(R"("rope_theta":)" + wrong.json), "/rope_theta", wrong);
+    same(refused(R"("rope_scaling":{"type":"linear","factor":)" + wrong.json + "}"), "/rope_scaling/factor", wrong);
+  }
+  // JSON writes no NaN; an infinity is a number beyond its range.
+  for (const std::string text : {"NaN", "1e999", "-1e999"}) {
+    CAPTURE(text);
+    CHECK_FALSE(ReadHfConfig(R"({"rope_theta":)" + text + "}").has_value());
+  }
+}
+
+TEST_CASE("config: the least and the greatest rope base and factor give finite numbers in f32") {
+  constexpr float kLeast = std::numeric_limits<float>::min(), kGreatest = std::numeric_limits<float>::max();
+  for (const float base : {kLeast, kGreatest})
+    for (const float factor : {kLeast, kGreatest}) {
+      GgufWriter writer = TinyLlama();
+      writer.Set("llama.rope.freq_base", base);
+      writer.Set("llama.rope.scaling.factor", factor);
+      const ModelConfig config = ConfigOf(writer);
+      CHECK(config.rope_base == base);
+      CHECK(std::isfinite(config.rope_frequency_scale));
+      CHECK(config.rope_frequency_scale > 0);
+    }
 }
 
 TEST_CASE("config: rope factors come from rope_freqs and must be one positive number for each pair") {

@@ -7,13 +7,12 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
 #include "core/store/counting_sys.h"
 #include "core/store/crc32c.h"
 #include "tests/core/store/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/crowd_sys.h"
 
 using namespace veneer;
 namespace fs = std::filesystem;
@@ -67,33 +66,6 @@ class LargeFixture : public StoreFixture {
     WriteFile(blob(Large()), bytes);
     fs::permissions(blob(Large()), fs::perms::owner_write, fs::perm_options::remove);
   }
-};
-
-// Counts how many threads are in Pread of a blob at once. `wanted`: each waits until so many are there, or some time has passed.
-class CrowdSys final : public CountingSys {
- public:
-  CrowdSys(Sys& inner, std::uint32_t wanted) : CountingSys(inner), wanted_(wanted) {}
-  SysResult<std::size_t> Pread(int fd, std::span<std::byte> buffer, std::uint64_t offset) override {
-    {
-      std::unique_lock lock(mutex_);
-      most_ = std::max(most_, ++inside_);
-      changed_.notify_all();
-      const bool is_blob = buffer.size() > (1 << 16);  // the store's small files are read by less
-      if (is_blob && !gave_up_) gave_up_ = !changed_.wait_for(lock, std::chrono::seconds(5), [&] { return most_ >= wanted_; });
-    }
-    auto got = CountingSys::Pread(fd, buffer, offset);
-    const std::scoped_lock lock(mutex_);
-    --inside_;
-    return got;
-  }
-  [[nodiscard]] std::uint32_t most() const { return most_; }
-
- private:
-  const std::uint32_t wanted_;
-  std::uint32_t inside_ = 0, most_ = 0;
-  bool gave_up_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
 };
 
 // Fails, interrupts and shortens reads of the blob.
