@@ -125,21 +125,24 @@ Mapping YMapping(const Plot& plot) {
   return {plot.y.scale, range.low, range.high, kBottom, kTop};
 }
 
-// Labels stand beside their points; one that would cover another goes up or down until there is room, tied to its point by a line.
+// Labels stand beside their points; one that would cover a point or another label goes up or down until there is room, tied to its point
+// by a line.
 class Labels {
  public:
+  void Avoid(double x, double y) { boxes_.push_back({x - 4, y - kLabelFont / 2, 8}); }
   std::string Place(double x, double y, std::string_view text, std::string_view colour) {
     const double width = static_cast<double>(text.size()) * kLabelFont * kGlyph;
-    const bool is_left = x + 9 + width > kRight;
-    Box box{is_left ? x - 9 - width : x + 9, y - kLabelFont / 2, width};
+    const bool is_left = x + kGap + width > kRight;
+    Box box{is_left ? x - kGap - width : x + kGap, y - kLabelFont / 2, width};
     for (int i = 1; i < 60 && Covers(box); ++i) box.top = y - kLabelFont / 2 + (i % 2 == 0 ? -1 : 1) * ((i + 1) / 2) * (kLabelFont + 1);
     boxes_.push_back(box);
-    const double middle = box.top + kLabelFont / 2;
-    const std::string tie = std::abs(middle - y) < 1 ? "" : Segment(x, y, is_left ? box.left + width : box.left - 1, middle, colour);
-    return tie + Text(box.left, box.top + kLabelFont * 0.85, "start", kLabelFont, text);
+    const double middle = box.top + kLabelFont / 2, edge = is_left ? x - kGap : x + kGap;
+    const std::string tie = std::abs(middle - y) < 1 ? "" : Segment(x, y, is_left ? edge + 1 : edge - 1, middle, colour);
+    return tie + Text(edge, box.top + kLabelFont * 0.85, is_left ? "end" : "start", kLabelFont, text);
   }
 
  private:
+  static constexpr double kGap = 9;  // between a point's middle and its label
   struct Box {
     double left, top, width;
   };
@@ -217,6 +220,9 @@ std::string SvgOf(const Plot& plot) {
   svg += Axes(plot, x, y);
   std::string labels;  // above all marks
   Labels placed;
+  for (const PlotSeries& series : plot.series)
+    if (series.mark == PlotMark::kPoints)
+      for (const PlotPoint& point : series.points) placed.Avoid(x.At(point.x), y.At(point.y));
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
     const PlotSeries& series = plot.series[i];
     const std::string_view colour = kColours[i % kColours.size()];

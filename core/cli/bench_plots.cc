@@ -71,10 +71,10 @@ Plot RooflinePlot(const std::vector<KernelResult>& kernels, std::uint32_t tokens
   const double limit = MedianOf(std::move(controls));
   // From the first type to where the limit is above all that was reached: further it says nothing.
   const double end = std::max(2 * least, most / limit);
-  PlotSeries roof{fmt::format("read limit of this run:\n{:.1f} GB/s\n(the limit of arithmetic\nis not measured)", limit),
+  PlotSeries roof{fmt::format("read limit of this run, median:\n{:.1f} GB/s\n(the limit of arithmetic\nis not measured)", limit),
                   PlotMark::kLine,
                   {{least, limit * least, {}, {}, ""}, {end, limit * end, {}, {}, ""}}};
-  return {"Speed of the products under the read limit",
+  return {"Speed of the products against the read limit",
           facts,
           {"operations for each byte of weights", PlotScale::kLog},
           {"10^9 operations / s", PlotScale::kLog},

@@ -128,3 +128,15 @@ TEST_CASE("svg plot: labels of points that lie on each other do not cover each o
   REQUIRE(y.size() == 2);
   CHECK(std::abs(y[1] - y[0]) >= 10);
 }
+
+TEST_CASE("svg plot: a label does not cover the point beside it") {
+  Plot plot = TwoPoints(PlotScale::kLinear, 100, 110);  // 16 pixels apart, less than a label is long
+  plot.series[0].points[1].y = 100;
+  plot.series[0].points.push_back({400, 400, {}, {}, ""});
+  plot.series[0].points[0].label = "first";
+  const std::string svg = SvgOf(plot);
+  std::smatch label;
+  REQUIRE(std::regex_search(svg, label, std::regex("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\"[^>]*>first<")));
+  const double baseline = std::stod(label[2]), point = Numbers(svg, "circle", "cy")[1];
+  CHECK((baseline < point - 4 || baseline - 10 > point));
+}
