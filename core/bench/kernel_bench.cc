@@ -79,6 +79,7 @@ class TypeBench {
 
   KernelResult Run() {
     KernelResult result{std::string(InfoOf(type_).name), table_.dot_rows_q8[type_] != nullptr};
+    result.bytes_per_weight = static_cast<double>(weights_.size()) / static_cast<double>(rows_.size() * kColumns);
     ReadControl control({weights_}, options_.threads);
     std::vector<double> one, reads, many;
     OneToken();  // a warm-up

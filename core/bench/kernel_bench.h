@@ -22,6 +22,7 @@ inline constexpr std::uint64_t kKernelBenchColumns = 2048;
 struct KernelResult {
   std::string type;             // "q4_0"
   bool is_integer = false;      // quantized activations; false: f32
+  double bytes_per_weight = 0;  // of the rows; scales that lie in tensors of their own are not counted, here and in the speeds
   double gb_per_s = 0;          // one token, all threads; median of the runs
   double control_gb_per_s = 0;  // a pass that only reads the same bytes, run in turn
   double gop_per_s = 0;         // many tokens: two operations for each weight and token

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "core/bench/kernel_bench.h"
 #include "core/bench/peer.h"
 #include "core/bench/switch_bench.h"
+#include "core/cli/bench_plots.h"
 #include "core/cli/output.h"
 #include "core/model/select_kernels.h"
 
@@ -132,7 +135,8 @@ Session With(const Session& session, std::vector<std::string> adapters) {
 
 struct StackResult {
   Stack stack;
-  std::string kinds;  // "lora r16"
+  std::string kinds;                  // "lora r16"
+  std::optional<std::uint64_t> rank;  // their sum, when each has one
   OverlayReport report;
 };
 
@@ -141,6 +145,20 @@ std::string KindsText(const Composition& composition) {
   for (const AdapterEntry& adapter : composition.adapters)
     text += fmt::format("{}{}{}", text.empty() ? "" : ", ", adapter.kind, adapter.rank == 0 ? "" : fmt::format(" r{}", adapter.rank));
   return text;
+}
+
+std::optional<std::uint64_t> RankOf(const Composition& composition) {
+  std::uint64_t sum = 0;
+  for (const AdapterEntry& adapter : composition.adapters) {
+    if (adapter.rank == 0) return std::nullopt;
+    sum += adapter.rank;
+  }
+  return sum;
+}
+
+// The same on every machine, as far as the machine is not what is measured.
+std::string FactsOf(const Options& options, const std::string& subject, std::string_view isa) {
+  return fmt::format("{}, {} thread{}, {}", subject, options.threads, options.threads == 1 ? "" : "s", isa);
 }
 
 Result<StackResult> MeasureStack(const Session& session, Stack stack, Decoder& without, std::uint32_t context) {
@@ -152,7 +170,15 @@ Result<StackResult> MeasureStack(const Session& session, Stack stack, Decoder& w
   VENEER_ASSIGN(const auto with, ready.MakeDecoder());
   VENEER_ASSIGN(OverlayReport report, BenchOverlays(without, *with, options.count.value_or(kPairedTokens), std::min(kPairedPrompt, context),
                                                     options.runs.value_or(kPrompts)));
-  return StackResult{std::move(stack), KindsText(validated.composition()), report};
+  return StackResult{std::move(stack), KindsText(validated.composition()), RankOf(validated.composition()), report};
+}
+
+Plot PlotOf(const Options& options, const std::vector<StackResult>& results) {
+  std::vector<OverlayFigures> figures;
+  for (const StackResult& result : results) figures.push_back({result.kinds, result.rank, result.report});
+  const auto base = std::filesystem::path(*options.base).lexically_normal();
+  const auto name = base.has_filename() ? base.filename() : base.parent_path().filename();  // of a folder, written "NAME/"
+  return OverheadPlot(figures, FactsOf(options, name.string(), kernels::Select()->isa));
 }
 
 void PrintStacks(const Options& options, const std::vector<StackResult>& results) {
@@ -198,12 +224,15 @@ Result<int> RunKernelsBench(Session& session) {
   bench.threads = options.threads;
   bench.tokens = options.count.value_or(bench.tokens);
   bench.runs = options.runs.value_or(bench.runs);
+  VENEER_ASSIGN(auto svg, OpenSvg(options.svg));
   VENEER_ASSIGN(const auto results, BenchKernels(*table, bench));
+  VENEER_TRY(WriteSvg(svg, RooflinePlot(results, bench.tokens, FactsOf(options, ByteText(bench.bytes) + " of weights", table->isa))));
   if (options.json) {
     OutJson list = OutJson::array();
     for (const KernelResult& result : results)
       list.push_back({{"type", result.type},
                       {"activations", result.is_integer ? "int8" : "f32"},
+                      {"bytes_per_weight", result.bytes_per_weight},
                       {"gb_per_s", result.gb_per_s},
                       {"control_gb_per_s", result.control_gb_per_s},
                       {"gop_per_s", result.gop_per_s}});
@@ -222,6 +251,7 @@ Result<int> RunKernelsBench(Session& session) {
 Result<int> RunOverlaysBench(Session& session) {
   const Options& options = session.options();
   VENEER_TRY(NeedBaseAndAdapters(options));
+  VENEER_ASSIGN(auto svg, OpenSvg(options.svg));
   Session alone = With(session, {});
   VENEER_ASSIGN(const ValidatedComposition validated, alone.Selected());
   VENEER_ASSIGN(const Ready ready, Prepare(alone, validated, kPairedPrompt));
@@ -230,6 +260,7 @@ Result<int> RunOverlaysBench(Session& session) {
   for (Stack& stack : StacksOf(options)) {
     VENEER_ASSIGN(results.emplace_back(), MeasureStack(session, std::move(stack), *without, without->cache().context()));
   }
+  VENEER_TRY(WriteSvg(svg, PlotOf(options, results)));
   PrintStacks(options, results);
   return 0;
 }

@@ -67,15 +67,28 @@ Result<int> RunStoreBench(Session& session) {
 struct Bench {
   std::string_view name;
   Result<int> (*run)(Session& session);
+  bool has_plot = false;
 };
-constexpr std::array kBenches{Bench{"decode", RunDecodeBench},     Bench{"prefill", RunPrefillBench}, Bench{"kernels", RunKernelsBench},
-                              Bench{"overlays", RunOverlaysBench}, Bench{"switch", RunSwitchBench},   Bench{"store", RunStoreBench},
+constexpr std::array kBenches{Bench{"decode", RunDecodeBench},         Bench{"prefill", RunPrefillBench},
+                              Bench{"kernels", RunKernelsBench, true}, Bench{"overlays", RunOverlaysBench, true},
+                              Bench{"switch", RunSwitchBench},         Bench{"store", RunStoreBench},
                               Bench{"activate", RunActivateBench}};
+
+Status CheckPlot(const Bench& bench, const Options& options) {
+  if (!options.svg || bench.has_plot) return {};
+  std::string names;
+  for (const Bench& other : kBenches)
+    if (other.has_plot) names += fmt::format("{}{}", names.empty() ? "" : ", ", other.name);
+  return Fail(Code::USAGE, "--svg", fmt::format("'{}' has no plot; leave --svg out, or measure one of: {}", bench.name, names));
+}
 
 Result<int> RunBench(Session& session) {
   std::string names;
   for (const Bench& bench : kBenches) {
-    if (session.word(0) == bench.name) return bench.run(session);
+    if (session.word(0) == bench.name) {
+      VENEER_TRY(CheckPlot(bench, session.options()));
+      return bench.run(session);
+    }
     names += fmt::format("{}{}", names.empty() ? "" : ", ", bench.name);
   }
   return Fail(Code::USAGE, session.word(0), fmt::format("is nothing to measure; there is: {}", names));
@@ -85,15 +98,19 @@ Result<int> RunBench(Session& session) {
 
 constinit const Command kBenchCommand{
     "bench",
-    "bench decode|prefill|kernels|overlays|switch|activate|store [-n TOKENS] [--depth N] [--runs N] [--against PROGRAM] [options]",
+    "bench decode|prefill|kernels|overlays|switch|activate|store [-n TOKENS] [--depth N] [--runs N] [--against PROGRAM] [--svg FILE] "
+    "[options]",
     "measure what the program costs here",
     "decode, prefill: tokens/s of what is active, or of --base and --adapter, with read-only passes over the same weights between the "
     "series.\n"
     "With --against a program with llama-bench's options runs in turn, A B A B, over the file of --base.\n"
     "kernels: the products of each stored type over 256 MiB of rows, for one token and for many, in the instruction set in use.\n"
+    "With --svg also as a plot: operations a second against operations for each byte of weights, under the read limit of the same run.\n"
     "overlays: each --adapter, and all of them together, against the base alone, token by token in turn: the ratio of speeds, its 95 % "
     "interval,\n"
-    "and the share of bytes.\n"
+    "and the share of bytes. With --svg also as a plot: the overhead against rank (against the share of bytes, where a kind has no rank), "
+    "and what\n"
+    "the bytes allow.\n"
     "switch: publishing the base with and without its adapters in turn while another thread decodes, and the next token where K/V is "
     "held.\n"
     "store: activation of verified files (the commit and the whole, system calls, syncs, bytes), recovery of a store with 1000 "

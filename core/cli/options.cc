@@ -82,6 +82,7 @@ std::map<std::string, po::options_description> Descriptions() {
       "depth", text(), "tokens that the context holds before a series (decode, prefill)")("batch", text()->default_value("256"),
                                                                                           "tokens of a prompt fed at once")(
       "against", text(), "a program with llama-bench's options, run in turn with this one (decode, prefill; needs --base)")(
+      "svg", text(), "file to draw the figures into as a plot (overlays, kernels)")(
       "dir", text(), "store: folder to make it in (default: the one for temporary files)");
   add("plugin", "Listing")("all", "refused plugins too, with the reason");
   return groups;
@@ -266,6 +267,7 @@ Status Apply(const std::string& name, const boost::any& raw, Options& options) {
   if (name == "count") VENEER_TRY(Set(options.count, ParseNumber<std::uint32_t>(name, text)));
   if (name == "depth") VENEER_TRY(Set(options.depth, ParseNumber<std::uint32_t>(name, text)));
   if (name == "against") options.against = text;
+  if (name == "svg") options.svg = text;
   if (name == "runs") VENEER_TRY(Set(options.runs, ParseNumber<std::uint64_t>(name, text)));
   if (name == "set-current") VENEER_TRY(Set(options.set_current, ParseNumber<std::uint64_t>(name, text)));
   if (name == "switch-timeout") VENEER_TRY(Set(options.switch_timeout, ParseNumber<std::uint32_t>(name, text)));

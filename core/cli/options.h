@@ -60,6 +60,7 @@ struct Options {
   std::optional<std::uint32_t> count;  // tokens of a bench, generations of that of the store
   std::optional<std::uint32_t> depth;  // tokens before them
   std::optional<std::string> against;  // a peer's benchmark program
+  std::optional<std::filesystem::path> svg;
   bool now = false, verbose = false;
   bool full = false, repair = false, all = false, no_special = false, parse_special = false, diff = false;
 };

@@ -1,12 +1,7 @@
 #include "core/format/npy.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -15,6 +10,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/checked.h"
+#include "core/base/file.h"
 
 namespace veneer {
 namespace {
@@ -51,57 +47,25 @@ std::optional<std::uint64_t> TakeNumber(std::string_view& text) {
 
 }  // namespace
 
-NpyWriter::NpyWriter(UniqueFd fd, std::filesystem::path path, std::filesystem::path temporary, std::uint64_t values_left)
-    : fd_(std::move(fd)), path_(std::move(path)), temporary_(std::move(temporary)), values_left_(values_left) {}
-
-NpyWriter::NpyWriter(NpyWriter&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
-      values_left_(other.values_left_) {}
-
-NpyWriter::~NpyWriter() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
 Result<NpyWriter> NpyWriter::Create(const std::filesystem::path& path, std::uint64_t rows, std::uint64_t cols) {
   const auto values = CheckedMul(rows, cols);
   if (!values) return Fail(Code::SHAPE_MISMATCH, path.string(), fmt::format("[{}, {}] overflows", rows, cols));
-  struct stat status{};
-  const bool direct = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
-  static std::atomic<unsigned> serial = 0;
-  const std::string name = direct ? path.string() : fmt::format("{}.part-{}-{}", path.string(), ::getpid(), serial++);
-  UniqueFd fd(::open(name.c_str(), O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT | O_EXCL), 0666));
-  if (!fd.valid()) return Fail(IoError(errno, path.string(), "create"));
-  NpyWriter writer(std::move(fd), path, direct ? std::filesystem::path() : std::filesystem::path(name), *values);
+  VENEER_ASSIGN(OutputFile file, OutputFile::Create(path));
   const std::string header = Header(rows, cols);
-  VENEER_TRY(writer.Write(std::as_bytes(std::span(header))));
-  return writer;
-}
-
-Status NpyWriter::Write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Fail(IoError(errno, path_.string(), "write"));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return {};
+  VENEER_TRY(file.Write(std::as_bytes(std::span(header))));
+  return NpyWriter(std::move(file), *values);
 }
 
 Status NpyWriter::Append(std::span<const float> values) {
   if (values.size() > values_left_)
-    return Fail(Code::INTERNAL, path_.string(), fmt::format("{} values more than the shape holds", values.size() - values_left_));
+    return Fail(Code::INTERNAL, file_.path().string(), fmt::format("{} values more than the shape holds", values.size() - values_left_));
   values_left_ -= values.size();
-  return Write(std::as_bytes(values));
+  return file_.Write(std::as_bytes(values));
 }
 
 Status NpyWriter::Finish() {
-  if (values_left_ != 0) return Fail(Code::INTERNAL, path_.string(), fmt::format("{} values are missing", values_left_));
-  if (temporary_.empty()) return {};
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return Fail(IoError(errno, path_.string(), "rename into"));
-  temporary_.clear();
-  return {};
+  if (values_left_ != 0) return Fail(Code::INTERNAL, file_.path().string(), fmt::format("{} values are missing", values_left_));
+  return file_.Finish();
 }
 
 Status WriteNpy(const std::filesystem::path& path, std::uint64_t rows, std::uint64_t cols, std::span<const float> values) {

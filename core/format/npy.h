@@ -6,10 +6,11 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/output_file.h"
 
 namespace veneer {
 
@@ -19,9 +20,6 @@ class NpyWriter {
  public:
   // `path` may also name something that is no regular file (a pipe, /dev/stdout): that is written directly. E603 and kin.
   static Result<NpyWriter> Create(const std::filesystem::path& path, std::uint64_t rows, std::uint64_t cols);
-  ~NpyWriter();
-  NpyWriter(NpyWriter&&) noexcept;
-  NpyWriter& operator=(NpyWriter&&) = delete;
 
   // Any number of values, in order.
   Status Append(std::span<const float> values);
@@ -29,11 +27,9 @@ class NpyWriter {
   Status Finish();
 
  private:
-  NpyWriter(UniqueFd fd, std::filesystem::path path, std::filesystem::path temporary, std::uint64_t values_left);
-  Status Write(std::span<const std::byte> bytes);
+  NpyWriter(OutputFile file, std::uint64_t values_left) : file_(std::move(file)), values_left_(values_left) {}
 
-  UniqueFd fd_;
-  std::filesystem::path path_, temporary_;  // temporary_ is empty when path_ is written directly, and after Finish
+  OutputFile file_;
   std::uint64_t values_left_;
 };
 

@@ -1,6 +1,8 @@
 // The benches from the command line: what they refuse, and the keys that others read. Figures are for people; no test compares times.
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <regex>
 
 #include "tests/core/cli/captured.h"
 #include "tests/support/catch.h"
@@ -59,6 +61,83 @@ TEST_CASE("bench: overlays measures each adapter and all together, with kinds, r
   CHECK(share == Approx(static_cast<double>(sum) / json["base_bytes_per_token"].get<double>()));
   for (const auto& overlay : json["overlays"])
     for (const char* phase : {"decode_ratio", "prefill_ratio"}) CHECK(overlay[phase]["low"].get<double>() > 0);
+}
+
+// The values of one attribute of the plot's points, in order.
+std::vector<double> PointsOf(const std::string& svg, const std::string& attribute) {
+  const std::regex pattern("<circle[^>]* data-" + attribute + "=\"([^\"]*)\"");
+  std::vector<double> values;
+  for (std::sregex_iterator i(svg.begin(), svg.end(), pattern), end; i != end; ++i) values.push_back(std::stod((*i)[1]));
+  return values;
+}
+
+std::vector<nlohmann::json> OverlaysWithPlot(const std::filesystem::path& svg, std::vector<std::string> adapters) {
+  std::vector<std::string> arguments{"overlays", "--base", Base(), "-n", "9", "--runs", "2", "--threads", "2", "--svg", svg.string()};
+  for (const std::string& adapter : adapters) arguments.insert(arguments.end(), {"--adapter", Adapter(adapter.c_str())});
+  return Run(arguments)["overlays"];
+}
+
+TEST_CASE("bench overlays --svg: the points are the printed figures, decoding first, against rank where every adapter has one") {
+  const TempDir dir;
+  const auto path = dir.path() / "plot.svg";
+  const auto overlays = OverlaysWithPlot(path, {"bard", "hacker"});
+  REQUIRE(overlays.size() == 3);
+  const std::string svg = ReadAll(path);
+  const auto x = PointsOf(svg, "x"), y = PointsOf(svg, "y"), low = PointsOf(svg, "low"), high = PointsOf(svg, "high");
+  REQUIRE(x.size() == 6);
+  const auto rank = [&](std::size_t i) { return std::stod(overlays[i]["kinds"].get<std::string>().substr(std::string("lora r").size())); };
+  const double ranks[] = {rank(0), rank(1), rank(0) + rank(1)};
+  for (std::size_t i = 0; i < 6; ++i) {
+    CAPTURE(i);
+    const auto& ratio = overlays[i % 3][i < 3 ? "decode_ratio" : "prefill_ratio"];
+    CHECK(x[i] == ranks[i % 3]);
+    CHECK(1 / (1 + y[i] / 100) == Approx(ratio["median"].get<double>()));
+    CHECK(1 / (1 + low[i] / 100) == Approx(ratio["high"].get<double>()));
+    CHECK(1 / (1 + high[i] / 100) == Approx(ratio["low"].get<double>()));
+  }
+  CHECK(svg.find(">fable-q4_0.gguf, 2 threads, ") != std::string::npos);
+  CHECK(svg.find(dir.path().string()) == std::string::npos);
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
+}
+
+TEST_CASE("bench overlays --svg: beside an adapter without a rank, all points stand against the share of bytes") {
+  const TempDir dir;
+  const auto path = dir.path() / "plot.svg";
+  const auto overlays = OverlaysWithPlot(path, {"bard", "lexicon"});
+  const auto x = PointsOf(ReadAll(path), "x");
+  REQUIRE(x.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) CHECK(x[i] == Approx(100 * overlays[i % 3]["byte_ratio"].get<double>()));
+}
+
+TEST_CASE("bench --svg: a path that cannot be written is refused before anything is measured, and a failed run leaves nothing behind") {
+  const TempDir dir;
+  const std::string bad = (dir.path() / "missing" / "plot.svg").string();
+  // So many runs that the test would not end if they began.
+  for (const std::vector<std::string>& what :
+       {std::vector<std::string>{"kernels"}, {"overlays", "--base", Base(), "--adapter", Adapter("bard")}}) {
+    std::vector<std::string> arguments{"bench"};
+    arguments.insert(arguments.end(), what.begin(), what.end());
+    arguments.insert(arguments.end(), {"--runs", "100000", "--svg", bad});
+    const Captured done = RunCommand(arguments);
+    INFO(done.err);
+    CHECK(done.status == 4);
+    CHECK(done.err.find("E603 IO at=" + bad) != std::string::npos);
+    CHECK(done.err.find("give --svg a file in a folder that exists") != std::string::npos);
+  }
+  CHECK(RunCommand({"bench", "overlays", "--base", Base(), "--adapter", "none", "--svg", (dir.path() / "plot.svg").string()}).status != 0);
+  CHECK(std::filesystem::is_empty(dir.path()));
+}
+
+TEST_CASE("bench --svg: what has no plot is refused, and told what has one") {
+  const TempDir dir;
+  for (const char* what : {"decode", "prefill", "switch", "store", "activate"}) {
+    const Captured done = RunCommand({"bench", what, "--base", Base(), "--svg", (dir.path() / "plot.svg").string()});
+    INFO(done.err);
+    CHECK(done.status == 2);
+    CHECK(done.err.find("at=--svg") != std::string::npos);
+    CHECK(done.err.find("kernels, overlays") != std::string::npos);
+  }
+  CHECK(std::filesystem::is_empty(dir.path()));
 }
 
 TEST_CASE("bench: switch publishes while another thread decodes") {
