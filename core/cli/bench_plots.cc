@@ -48,7 +48,7 @@ Plot OverheadPlot(const std::vector<OverlayFigures>& stacks, const std::string& 
     prefill.points.push_back(OverheadPoint(x, stack.report.prefill_ratio, ""));
     allowed.points.push_back({x, kAllowance * share, {}, {}, ""});
   }
-  std::ranges::stable_sort(allowed.points, {}, &PlotPoint::x);
+  std::ranges::sort(allowed.points, {}, [](const PlotPoint& point) { return std::pair(point.x, point.y); });
   return {"Overhead of overlays",
           facts,
           {by_rank ? "rank (of several adapters the sum)" : "overlay bytes, % of the base's bytes for each token", PlotScale::kLinear},
