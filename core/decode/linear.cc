@@ -161,6 +161,7 @@ void LinearGroup::PlanPrepared(SitePlan& plan) {
     } else {
       mine.prepare_units = 0;
     }
+    prepare_units_ += mine.prepare_units;
   }
 }
 
@@ -283,16 +284,21 @@ void LinearGroup::Finish(const Part& part, std::uint64_t tile, std::uint32_t wor
   }
 }
 
+// The units of all overlays are one row that the workers cut into equal parts: fewer calls, of more units each, than a part of every
+// overlay.
 void LinearGroup::PrepareOne(ThreadPool& pool, std::uint32_t worker, Input input, LinearScratch& scratch) const {
   input(0, scratch.x_ + worker * scratch.needs_.x_floats);
   MakeVersions(worker, 1, worker, scratch);
   Quantize(worker, 1, scratch);
+  const ThreadPool::Range mine = pool.Share(prepare_units_, worker);
+  std::uint64_t first = 0;  // unit of the overlay looked at
   for (const SitePlan& plan : plans_) {
     for (const OverlayPlan& overlay : plan.overlays) {
-      const auto units = pool.Share(overlay.prepare_units, worker);
-      if (units.begin < units.end)
-        overlay.calls.Prepare(IoAt(overlay, worker, 0, 1, worker, scratch), static_cast<std::uint32_t>(units.begin),
-                              static_cast<std::uint32_t>(units.end));
+      const std::uint64_t begin = std::max(first, mine.begin), end = std::min(first + overlay.prepare_units, mine.end);
+      if (begin < end)
+        overlay.calls.Prepare(IoAt(overlay, worker, 0, 1, worker, scratch), static_cast<std::uint32_t>(begin - first),
+                              static_cast<std::uint32_t>(end - first));
+      first += overlay.prepare_units;
     }
   }
 }

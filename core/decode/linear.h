@@ -170,6 +170,7 @@ class LinearGroup {
   bool is_fast_;
   std::uint32_t packed_from_ = UINT32_MAX;  // the least of the sites'
   std::uint64_t in_;
+  std::uint64_t prepare_units_ = 0;  // of all overlays
   std::vector<SitePlan> plans_;
   LinearNeeds needs_;
 };
