@@ -363,6 +363,7 @@ void LinearGroup::RunOne(ThreadPool& pool, std::uint32_t worker, Input input, Li
     if (output.accumulate) used += lanes;
     if (Part* last = n_held == 0 ? nullptr : &held[n_held - 1]; last != nullptr && last->plan == part.plan && last->lane1 == lane0) {
       last->lane1 = lane1;  // y goes on there, too
+      last->stride += lanes;
     } else {
       held[n_held++] = part;
     }
