@@ -12,10 +12,10 @@
 //   0.1 %, one by one           57   239   1659   24992
 //   1 %, together         31    91   281   1674   22288
 //   1 %, one by one            264  1212   5641   46139
-// Repeating one matrix lets the processor learn how long its rows are; within a decoder it cannot, so for one token the first four entries of a
-// row are taken without a branch: of a Q4_0 base of 1.1 B with 0.1 % on all sites that was half of the overlay's time.
-// One token by gathers of four instead of four loads: 8.6 (0.1 %), 63 (1 %). A prefetch of later entries wins a sixth at 512 tokens of 0.1
-// % and loses as much at 32 of 1 %, so there is none.
+// Repeating one matrix lets the processor learn how long its rows are; within a decoder it cannot, so for one token the first four entries
+// of a row are taken without a branch: of a Q4_0 base of 1.1 B with 0.1 % on all sites that was half of the overlay's time. One token by
+// gathers of four instead of four loads: 8.6 (0.1 %), 63 (1 %). A prefetch of later entries wins a sixth at 512 tokens of 0.1 % and loses
+// as much at 32 of 1 %, so there is none.
 #ifndef VENEER_PLUGINS_SPARSE_DELTA_PRODUCT_H_
 #define VENEER_PLUGINS_SPARSE_DELTA_PRODUCT_H_
 
