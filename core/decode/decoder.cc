@@ -1,5 +1,4 @@
 #include "core/decode/decoder.h"
-#include "core/model/select_kernels.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +8,8 @@
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include "core/model/select_kernels.h"
 
 namespace veneer {
 namespace {
@@ -221,8 +222,9 @@ void Decoder::Embed(std::uint32_t worker, std::span<const TokenId> tokens) {
     io.scratch = reinterpret_cast<void*>(aligned + embedding_needs_.prepared * kTokenBlock);
     io.ids = tokens.data() + t0;
     for (const OverlayBinding* overlay : overlays) {
-      if (overlay->program().prepare_units > 0) overlay->hot().Prepare(io, 0, overlay->program().prepare_units);
-      overlay->hot().Apply(io, 0, config_->hidden);
+      const HotCalls calls = overlay->hot();
+      if (overlay->program().prepare_units > 0) calls.Prepare(io, 0, overlay->program().prepare_units);
+      calls.Apply(io, 0, config_->hidden);
     }
   }
 }

@@ -5,13 +5,13 @@
 //   phase P   input -> x (norm, gating); for every site its versions x_k = x, x_{j-1} = T_j x_j, in reverse manifest order;
 //             x_0 quantized once per distinct x_0 (fast mode); prepare units of every overlay, each with its own x_j
 //   all have arrived
-//   phase R   canonical tiles of lanes, one or a run of them: base rows -> y, apply_1 .. apply_k while y is in cache, + composed bias
+//   phase R   canonical tiles of lanes, one or a run of them: base rows -> y, apply_1 .. apply_k, + composed bias, + what the output had
 //
 // For one token every worker makes x and its versions for itself in its own row of the buffers (cheaper than a barrier) and takes
-// its share of the prepare units; base rows need nothing of the others, so it waits for them only before the first apply. For more tokens
-// phase P is split by canonical blocks of kTokenBlock tokens; from four tokens on it packs quantized activations, and phase R multiplies up
-// to kTileTokens of them with rows that it unpacks once. Tiles depend on the site and its overlays alone, never on the number of workers,
-// so results do not either; base products have the same bits in every tile.
+// its share of the prepare units; base rows need nothing of the others, so it waits for them only before the first apply, and applies to
+// all its tiles in one piece. For more tokens phase P is split by canonical blocks of kTokenBlock tokens; from four tokens on it packs
+// quantized activations, and phase R multiplies up to kTileTokens of them with rows that it unpacks once. Tiles depend on the site and
+// its overlays alone, never on the number of workers, so results do not either; base products have the same bits in every tile.
 #ifndef VENEER_CORE_DECODE_LINEAR_H_
 #define VENEER_CORE_DECODE_LINEAR_H_
 
@@ -33,7 +33,7 @@ namespace veneer {
 // eight streams do not fall on the same cache sets.
 inline constexpr std::uint64_t kTileLanes = 104;
 // One token's base rows are multiplied over so many tiles at once, where a worker has them: every call starts the kernels' streams anew,
-// before anything is prefetched (measured, two threads at 55 GB/s: 104 rows 44, 256 51, 512 52-56 GB/s, more no faster).
+// before anything is prefetched (measured, two threads at 55 GB/s: 104 rows 44, 256 51, 512 52-56 GB/s, more no faster and no slower).
 inline constexpr std::uint64_t kRunTiles = 9;
 // The same where rows are unpacked for many tokens: what one panel of the kernels holds, and tokens enough to make the unpacking cheap
 // while the tile's output, 64 KiB, stays in the L2 cache beside it.

@@ -15,6 +15,10 @@ constexpr int kSpins = 1000;  // about 1000 pauses before yielding measured best
 // Decode steps follow each other closely: a worker that slept at once would cost each of them a wake-up. About a millisecond.
 constexpr int kSpinsBeforeSleep = 20 * kSpins;
 
+// Of a word of Claimed (thread_pool.h).
+constexpr int kIndexBits = 20;
+constexpr std::uint64_t kIndexMask = (1ULL << kIndexBits) - 1, kEpochMask = (1ULL << 24) - 1;
+
 void Pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -122,11 +126,6 @@ void ThreadPool::Await(Arrival arrival) {
 }
 
 // ---- claims: relaxed, since who computes an item orders nothing; the barriers do ----
-
-namespace {
-constexpr int kIndexBits = 20;
-constexpr std::uint64_t kIndexMask = (1ULL << kIndexBits) - 1, kEpochMask = (1ULL << 24) - 1;
-}  // namespace
 
 ThreadPool::Range ThreadPool::Left(std::uint64_t word, std::uint64_t n, std::uint32_t owner) const {
   if (word >> (2 * kIndexBits) != (epoch_.load(std::memory_order_relaxed) & kEpochMask)) return Share(n, owner);  // untouched since then

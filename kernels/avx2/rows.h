@@ -107,54 +107,61 @@ struct Tile {
   alignas(32) float panel[kTileRows][kChunk];
 };
 
-// A panel for kTokens tokens with vectors of 256 bits: lanes[t][r] += w[r][i] x[t][i] over n columns, n a multiple of 32, for kRegisterRows
-// rows. One group of eight lanes at a time, so that the sums fit registers.
-struct Panel256 {
+// The vectors of a panel's sums, and how many tokens' sums fit its registers.
+struct Vector256 {
+  using Floats = __m256;
+  static constexpr std::uint64_t kWidth = 8;
   static constexpr int kMostTokens = 3;
 
-  template <int kTokens>
-  VENEER_INLINE void Multiply(const float (*w)[kChunk], const float* x, std::uint64_t x_stride, std::uint64_t n,
-                              float (*lanes)[kTileRows][kLanes], int first_row) {
-    for (std::uint64_t j = 0; j < kLanes; j += 8) {
-      __m256 sum[kTokens][kRegisterRows];
-      for (int t = 0; t < kTokens; ++t) {
-        for (int r = 0; r < kRegisterRows; ++r) sum[t][r] = _mm256_load_ps(lanes[t][first_row + r] + j);
-      }
-      for (std::uint64_t i = j; i < n; i += kLanes) {
-        __m256 value[kTokens];
-        for (int t = 0; t < kTokens; ++t) value[t] = _mm256_loadu_ps(x + static_cast<std::uint64_t>(t) * x_stride + i);
-        for (int r = 0; r < kRegisterRows; ++r) {
-          const __m256 wide = _mm256_load_ps(w[first_row + r] + i);
-          for (int t = 0; t < kTokens; ++t) sum[t][r] = _mm256_fmadd_ps(wide, value[t], sum[t][r]);
-        }
-      }
-      for (int t = 0; t < kTokens; ++t) {
-        for (int r = 0; r < kRegisterRows; ++r) _mm256_store_ps(lanes[t][first_row + r] + j, sum[t][r]);
-      }
-    }
-  }
+  VENEER_INLINE Floats Load(const float* p) { return _mm256_loadu_ps(p); }
+  VENEER_INLINE void Store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
+  VENEER_INLINE Floats MultiplyAdd(Floats a, Floats b, Floats sum) { return _mm256_fmadd_ps(a, b, sum); }
 };
 
+// lanes[t][r] += w[r][i] x[t][i] over n columns, n a multiple of 32, for kRegisterRows rows from `first_row` on. One vector of lanes at a
+// time, so that the sums fit registers; every lane sees its elements in ascending order, whatever the vector.
+template <class Vector, int kTokens>
+VENEER_INLINE void MultiplyPanel(const float (*w)[kChunk], const float* x, std::uint64_t x_stride, std::uint64_t n,
+                                 float (*lanes)[kTileRows][kLanes], int first_row) {
+  using Floats = typename Vector::Floats;
+  for (std::uint64_t j = 0; j < kLanes; j += Vector::kWidth) {
+    Floats sum[kTokens][kRegisterRows];
+    for (int t = 0; t < kTokens; ++t) {
+      for (int r = 0; r < kRegisterRows; ++r) sum[t][r] = Vector::Load(lanes[t][first_row + r] + j);
+    }
+    for (std::uint64_t i = j; i < n; i += kLanes) {
+      Floats value[kTokens];
+      for (int t = 0; t < kTokens; ++t) value[t] = Vector::Load(x + static_cast<std::uint64_t>(t) * x_stride + i);
+      for (int r = 0; r < kRegisterRows; ++r) {
+        const Floats wide = Vector::Load(w[first_row + r] + i);
+        for (int t = 0; t < kTokens; ++t) sum[t][r] = Vector::MultiplyAdd(wide, value[t], sum[t][r]);
+      }
+    }
+    for (int t = 0; t < kTokens; ++t) {
+      for (int r = 0; r < kRegisterRows; ++r) Vector::Store(lanes[t][first_row + r] + j, sum[t][r]);
+    }
+  }
+}
+
 // All rows of the panel for kTokens tokens from `token` on: x stays in the L1 cache from one row group to the next.
-template <class Panel, int kTokens>
+template <class Vector, int kTokens>
 VENEER_INLINE void MultiplyRows(Tile& tile, int token, const float* x, std::uint64_t x_stride, std::uint64_t n) {
   const float* first = x + static_cast<std::uint64_t>(token) * x_stride;
-  for (int r = 0; r < kTileRows; r += kRegisterRows)
-    Panel::template Multiply<kTokens>(tile.panel, first, x_stride, n, tile.lanes + token, r);
+  for (int r = 0; r < kTileRows; r += kRegisterRows) MultiplyPanel<Vector, kTokens>(tile.panel, first, x_stride, n, tile.lanes + token, r);
 }
 
-// For all tokens, as many at once as the panel takes; four are better two and two than three and one.
-template <class Panel>
+// For all tokens, as many at once as the registers take; four are better two and two than three and one.
+template <class Vector>
 VENEER_INLINE void MultiplyTokens(Tile& tile, int tokens, const float* x, std::uint64_t x_stride, std::uint64_t n) {
   int t = 0;
-  for (; tokens - t >= Panel::kMostTokens && tokens - t != 4; t += Panel::kMostTokens)
-    MultiplyRows<Panel, Panel::kMostTokens>(tile, t, x, x_stride, n);
-  for (; tokens - t >= 3 && tokens - t != 4; t += 3) MultiplyRows<Panel, 3>(tile, t, x, x_stride, n);
-  for (; tokens - t >= 2; t += 2) MultiplyRows<Panel, 2>(tile, t, x, x_stride, n);
-  if (t < tokens) MultiplyRows<Panel, 1>(tile, t, x, x_stride, n);
+  for (; tokens - t >= Vector::kMostTokens && tokens - t != 4; t += Vector::kMostTokens)
+    MultiplyRows<Vector, Vector::kMostTokens>(tile, t, x, x_stride, n);
+  for (; tokens - t >= 3 && tokens - t != 4; t += 3) MultiplyRows<Vector, 3>(tile, t, x, x_stride, n);
+  for (; tokens - t >= 2; t += 2) MultiplyRows<Vector, 2>(tile, t, x, x_stride, n);
+  if (t < tokens) MultiplyRows<Vector, 1>(tile, t, x, x_stride, n);
 }
 
-template <class Type, class Panel>
+template <class Type, class Vector>
 void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float* x, std::uint64_t x_stride, int tokens, Tile& tile) {
   for (int t = 0; t < tokens; ++t) {
     for (int r = 0; r < kTileRows; ++r) {
@@ -171,7 +178,7 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
         Store32(block, tile.panel[r] + i);
       }
     }
-    MultiplyTokens<Panel>(tile, tokens, x + first, x_stride, n);
+    MultiplyTokens<Vector>(tile, tokens, x + first, x_stride, n);
   }
   if constexpr (Type::kBlock == 1) {
     const std::uint64_t rest = cols - whole;
@@ -182,7 +189,7 @@ void DotTile(const void* const rows[kTileRows], std::uint64_t cols, const float*
     }
     for (int t = 0; t < tokens; ++t) {
       const Padded<kLanes, float> tail(x + static_cast<std::uint64_t>(t) * x_stride + whole, rest, 0.0f);
-      MultiplyRows<Panel, 1>(tile, t, tail.values, 0, kLanes);
+      MultiplyRows<Vector, 1>(tile, t, tail.values, 0, kLanes);
     }
   }
 }
@@ -251,7 +258,7 @@ void DotShortRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t c
   }
 }
 
-template <class Type, class Panel>
+template <class Type, class Vector>
 void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
                           std::uint32_t tokens, float* y, std::uint64_t y_stride) {
   Tile tile;
@@ -260,7 +267,7 @@ void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::ui
     for (std::uint32_t r = 0; r < kTileRows; ++r) group[r] = rows[first + r < n_rows ? first + r : n_rows - 1];
     for (std::uint32_t t = 0; t < tokens; t += kTileTokens) {
       const std::uint32_t count = tokens - t < kTileTokens ? tokens - t : kTileTokens;
-      DotTile<Type, Panel>(group, cols, x + t * x_stride, x_stride, static_cast<int>(count), tile);
+      DotTile<Type, Vector>(group, cols, x + t * x_stride, x_stride, static_cast<int>(count), tile);
       for (std::uint32_t u = 0; u < count; ++u) {
         for (std::uint32_t r = 0; r < kTileRows && first + r < n_rows; ++r) {
           const float* lane = tile.lanes[u][r];
@@ -272,7 +279,7 @@ void DotRowsSeveralTokens(const void* const* rows, std::uint32_t n_rows, std::ui
   }
 }
 
-template <class Type, class Panel = Panel256>
+template <class Type, class Vector = Vector256>
 void DotRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, const float* x, std::uint64_t x_stride,
              std::uint32_t tokens, float* y, std::uint64_t y_stride) {
   if (tokens == 1) {
@@ -280,7 +287,7 @@ void DotRows(const void* const* rows, std::uint32_t n_rows, std::uint64_t cols, 
   } else if (cols <= kChunk && cols % kLanes == 0) {
     DotShortRows<Type>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
   } else {
-    DotRowsSeveralTokens<Type, Panel>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
+    DotRowsSeveralTokens<Type, Vector>(rows, n_rows, cols, x, x_stride, tokens, y, y_stride);
   }
 }
 

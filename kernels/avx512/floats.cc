@@ -11,36 +11,20 @@
 namespace veneer::kernels::avx512 {
 namespace {
 
-struct Panel512 {
+struct Vector512 {
+  using Floats = __m512;
+  static constexpr std::uint64_t kWidth = 16;
   static constexpr int kMostTokens = 6;
 
-  template <int kTokens>
-  VENEER_INLINE void Multiply(const float (*w)[kChunk], const float* x, std::uint64_t x_stride, std::uint64_t n,
-                              float (*lanes)[kTileRows][kLanes], int first_row) {
-    for (std::uint64_t j = 0; j < kLanes; j += 16) {
-      __m512 sum[kTokens][kRegisterRows];
-      for (int t = 0; t < kTokens; ++t) {
-        for (int r = 0; r < kRegisterRows; ++r) sum[t][r] = _mm512_loadu_ps(lanes[t][first_row + r] + j);
-      }
-      for (std::uint64_t i = j; i < n; i += kLanes) {
-        __m512 value[kTokens];
-        for (int t = 0; t < kTokens; ++t) value[t] = _mm512_loadu_ps(x + static_cast<std::uint64_t>(t) * x_stride + i);
-        for (int r = 0; r < kRegisterRows; ++r) {
-          const __m512 wide = _mm512_loadu_ps(w[first_row + r] + i);
-          for (int t = 0; t < kTokens; ++t) sum[t][r] = _mm512_fmadd_ps(wide, value[t], sum[t][r]);
-        }
-      }
-      for (int t = 0; t < kTokens; ++t) {
-        for (int r = 0; r < kRegisterRows; ++r) _mm512_storeu_ps(lanes[t][first_row + r] + j, sum[t][r]);
-      }
-    }
-  }
+  VENEER_INLINE Floats Load(const float* p) { return _mm512_loadu_ps(p); }
+  VENEER_INLINE void Store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+  VENEER_INLINE Floats MultiplyAdd(Floats a, Floats b, Floats sum) { return _mm512_fmadd_ps(a, b, sum); }
 };
 
 }  // namespace
 
-const Table::DotRows kDotRowsF32 = DotRows<F32, Panel512>;
-const Table::DotRows kDotRowsF16 = DotRows<F16, Panel512>;
-const Table::DotRows kDotRowsBF16 = DotRows<BF16, Panel512>;
+const Table::DotRows kDotRowsF32 = DotRows<F32, Vector512>;
+const Table::DotRows kDotRowsF16 = DotRows<F16, Vector512>;
+const Table::DotRows kDotRowsBF16 = DotRows<BF16, Vector512>;
 
 }  // namespace veneer::kernels::avx512
